@@ -1,0 +1,23 @@
+//! One file per subcommand: parse, call the library, write.
+
+pub(crate) mod bench;
+pub(crate) mod eval;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+
+use crate::cli::{Cli, Command};
+
+pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
+    if let Some(threads) = cli.threads {
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(usize::from(threads))
+            .build_global()
+            .context("starting the threads")?;
+    }
+    match cli.command {
+        Command::Eval(args) => eval::run(&args),
+        Command::Bench(args) => bench::run(&args),
+    }
+}

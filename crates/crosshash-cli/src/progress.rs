@@ -1,0 +1,88 @@
+//! Progress on stderr: a bar on a terminal, a plain line now and then elsewhere, nothing for
+//! work that ends within two seconds.
+
+use std::io::IsTerminal as _;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// How long work may run before it reports.
+const QUIET: Duration = Duration::from_secs(2);
+/// How often a plain line is written where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// Progress of one piece of work, counted in items.
+pub(crate) struct Progress {
+    what: String,
+    total: u64,
+    started: Instant,
+    bar: Option<ProgressBar>,
+    last_line: Mutex<Instant>,
+}
+
+impl Progress {
+    /// Starts the clock; shows nothing yet.
+    pub(crate) fn new(what: impl Into<String>, total: usize) -> Progress {
+        let what = what.into();
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar =
+                ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::hidden());
+            let style = ProgressStyle::with_template(
+                "{msg} [{bar:30}] {human_pos}/{human_len} {per_sec}, {eta} left",
+            );
+            if let Ok(style) = style {
+                bar.set_style(style.progress_chars("=> "));
+            }
+            bar.with_message(what.clone())
+        });
+        let started = Instant::now();
+        Progress { what, total: total as u64, started, bar, last_line: Mutex::new(started) }
+    }
+
+    /// Says how many items are done by now; may be called from any thread.
+    pub(crate) fn set(&self, done: usize) {
+        if self.started.elapsed() < QUIET {
+            return;
+        }
+        match &self.bar {
+            Some(bar) => {
+                if bar.is_hidden() {
+                    bar.set_draw_target(ProgressDrawTarget::stderr());
+                }
+                bar.set_position(done as u64);
+            }
+            None => self.line(done as u64),
+        }
+    }
+
+    fn line(&self, done: u64) {
+        let Ok(mut last) = self.last_line.lock() else { return };
+        if last.elapsed() < LINE_EVERY && done < self.total {
+            return;
+        }
+        *last = Instant::now();
+        let seconds = self.started.elapsed().as_secs_f64();
+        let rate = done as f64 / seconds;
+        let left = (self.total.saturating_sub(done)) as f64 / rate.max(1e-9);
+        say(format!(
+            "{}: {done} of {} in {seconds:.0} s, {rate:.0}/s, {left:.0} s left",
+            self.what, self.total
+        ));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A line of talk for the user, on stderr: stdout is data.
+pub(crate) fn say(line: impl std::fmt::Display) {
+    use std::io::Write as _;
+    // A closed stderr must not stop the work.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

@@ -1,0 +1,116 @@
+//! What can go wrong with codes, labels and their files: what was found, what was wanted,
+//! and what to do about it.
+
+use std::path::{Path, PathBuf};
+
+/// `Result` with this crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Every way in which input to this crate can be wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A code length outside 1..=1024.
+    #[error("a code has 1 to 1024 bits, not {got}")]
+    BadBits {
+        /// The length asked for.
+        got: usize,
+    },
+    /// A buffer that does not hold a whole number of rows.
+    #[error("{what}: {got} values do not make rows of {width}")]
+    Ragged {
+        /// What the buffer holds.
+        what: &'static str,
+        /// Values found.
+        got: usize,
+        /// Values a row needs.
+        width: usize,
+    },
+    /// A value that is no bit, sign or label.
+    #[error("row {row}, column {column}: {value} {wanted}")]
+    BadValue {
+        /// Row, counted from 0.
+        row: usize,
+        /// Column, counted from 0.
+        column: usize,
+        /// The value as text.
+        value: String,
+        /// What is wrong with it and what to do.
+        wanted: String,
+    },
+    /// Bits beyond the code length are set.
+    #[error("row {row}: bits beyond the code length of {bits} are set; {remedy}")]
+    Padding {
+        /// Row, counted from 0.
+        row: usize,
+        /// The code length.
+        bits: usize,
+        /// What to do.
+        remedy: String,
+    },
+    /// A label index outside the label vocabulary.
+    #[error("row {row}: label {label} is out of range, there are {classes} labels (0 to {})", classes.saturating_sub(1))]
+    LabelRange {
+        /// Row, counted from 0.
+        row: usize,
+        /// The index found.
+        label: u64,
+        /// How many labels there are.
+        classes: usize,
+    },
+    /// Two things that must match in size do not.
+    #[error("{left} has {left_size} {unit}, {right} has {right_size}; {remedy}")]
+    Mismatch {
+        /// First thing.
+        left: String,
+        /// Its size.
+        left_size: usize,
+        /// Second thing.
+        right: String,
+        /// Its size.
+        right_size: usize,
+        /// What was counted.
+        unit: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// Something that must not be empty is.
+    #[error("{what}")]
+    Empty {
+        /// What is empty, as a sentence.
+        what: String,
+    },
+    /// A file whose content is not what it should be.
+    #[error("{what}")]
+    Content {
+        /// What was found, what was wanted, what to do.
+        what: String,
+    },
+    /// Another error, with the file in which it happened.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong in it.
+        source: Box<Error>,
+    },
+    /// The operating system refused; the message names the path.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+impl Error {
+    /// A content error from a sentence.
+    pub fn content(what: impl Into<String>) -> Error {
+        Error::Content { what: what.into() }
+    }
+
+    /// Names the file in which this error happened, unless it names one already.
+    #[must_use]
+    pub fn at(self, path: &Path) -> Error {
+        match self {
+            Error::File { .. } | Error::Io(_) => self,
+            other => Error::File { path: path.to_owned(), source: Box::new(other) },
+        }
+    }
+}

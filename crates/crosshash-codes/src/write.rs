@@ -1,0 +1,82 @@
+//! Files that are whole or not there: write aside, sync, rename.
+
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use crate::Result;
+
+/// Writes a file through `fill`, aside and then renamed into place, so that a reader, or a
+/// crash, never meets a half-written one. An existing file stays as it was until the end.
+pub fn atomically(
+    path: &Path,
+    fill: impl FnOnce(&mut BufWriter<&mut std::fs::File>) -> Result<()>,
+) -> Result<()> {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let named = |source: std::io::Error| {
+        std::io::Error::new(
+            source.kind(),
+            format!("failed to write file `{}`: {source}", path.display()),
+        )
+    };
+    let mut aside = tempfile::Builder::new()
+        .prefix(".crosshash-")
+        .suffix(".tmp")
+        .tempfile_in(folder)
+        .map_err(named)?;
+    let mut out = BufWriter::with_capacity(1 << 20, aside.as_file_mut());
+    fill(&mut out)?;
+    out.flush().map_err(named)?;
+    drop(out);
+    readable_by_all(aside.as_file(), path).map_err(named)?;
+    aside.as_file().sync_all().map_err(named)?;
+    aside.persist(path).map_err(|err| named(err.error))?;
+    Ok(())
+}
+
+/// Temporary files are private; the finished file keeps the mode of the one it replaces, or
+/// gets the usual one.
+#[cfg(unix)]
+fn readable_by_all(file: &std::fs::File, path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = match std::fs::metadata(path) {
+        Ok(old) => old.permissions().mode(),
+        Err(_) => 0o644,
+    };
+    file.set_permissions(std::fs::Permissions::from_mode(mode))
+}
+
+#[cfg(not(unix))]
+fn readable_by_all(_: &std::fs::File, _: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+
+    #[test]
+    fn a_failure_leaves_the_old_file_and_no_litter() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        atomically(&path, |out| Ok(out.write_all(b"old")?)).unwrap();
+        let failed = atomically(&path, |out| {
+            out.write_all(b"half of the new")?;
+            Err(Error::content("stop"))
+        });
+        assert!(failed.is_err());
+        assert_eq!(fs_err::read(&path).unwrap(), b"old");
+        assert_eq!(fs_err::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_missing_folder_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("no/such/file");
+        let err = atomically(&path, |_| Ok(())).unwrap_err();
+        assert!(err.to_string().contains("no/such/file"), "{err}");
+    }
+}

@@ -1,0 +1,1 @@
+//! Learning side of crosshash: data, supervision, towers, losses, methods, training, encoding.
