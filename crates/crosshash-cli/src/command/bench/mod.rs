@@ -1,4 +1,7 @@
-//! `crosshash bench`: speed against the peer, in one run, as a ratio.
+//! `crosshash bench`: speed and memory against the usual tools, in one run, as a ratio.
+
+pub(crate) mod eval;
+mod peer;
 
 use std::process::ExitCode;
 
@@ -12,9 +15,14 @@ pub(crate) struct Args {
     what: What,
 }
 
+/// One line per benchmark; each lives in its own file.
 #[derive(Subcommand)]
-enum What {}
+enum What {
+    Eval(eval::Args),
+}
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    match args.what {}
+    match &args.what {
+        What::Eval(args) => eval::run(args),
+    }
 }
