@@ -10,22 +10,27 @@
 //!
 //! After this module nobody knows a file format.
 
+mod bytes;
 mod dense;
 mod draw;
 mod features;
-mod map;
 mod modality;
+mod normalise;
 mod plan;
+mod read;
 mod sparse;
 mod split;
+mod text;
 mod training;
 
 pub use dense::{Dense, Number};
 pub use features::{Features, PicturePlace, Pictures, Texts};
 pub use modality::{Modality, View};
+pub use normalise::{Normaliser, Standardiser};
 pub use plan::{Choice, Plan};
 pub use sparse::Sparse;
 pub use split::{Part, Parts, Split};
+pub use text::{Analyser, Analysis, Language, Vocabulary, Weights};
 pub use training::Training;
 
 use crate::{Error, Result};
