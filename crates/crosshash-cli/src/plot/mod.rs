@@ -1,0 +1,3 @@
+//! Reports as SVG; one file per figure.
+
+pub(crate) mod labels;
