@@ -53,7 +53,7 @@ fn bars(root: &Area<'_>, counts: &[(&str, usize)]) -> Drawn {
         .margin_right(60)
         .x_label_area_size(40)
         .y_label_area_size(room)
-        .build_cartesian_2d(0..most, (0..n).into_segmented())?;
+        .build_cartesian_2d(0..most, (0..n.saturating_sub(1)).into_segmented())?;
     let name = |at: &SegmentValue<usize>| match at {
         SegmentValue::CenterOf(k) if *k < n => {
             counts[n - 1 - k].0.chars().take(28).collect()

@@ -256,11 +256,9 @@ fn warnings(report: &Report) -> Vec<String> {
     if unused > 0 {
         all.push(format!("{unused} of {} labels occur nowhere", report.labels.count));
     }
-    if report.pairs.iter().any(|pair| pair.both == 0) {
-        let count = report.pairs.iter().filter(|pair| pair.both == 0).count();
-        all.push(format!(
-            "{count} pair(s) of modalities share no id: nothing is paired there"
-        ));
+    for pair in report.pairs.iter().filter(|pair| pair.both == 0) {
+        let (left, right) = (&pair.left, &pair.right);
+        all.push(format!("{left} and {right} share no id: no item of them is paired"));
     }
     if let Some(split) = &report.split {
         for part in &split.parts {
