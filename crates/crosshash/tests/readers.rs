@@ -375,7 +375,7 @@ proptest! {
         if let Some(cut) = cut {
             bytes.truncate(cut.index(bytes.len()));
         }
-        let dir = folder(&[("dataset.toml", "f.toml", manifest.as_bytes()), (name, &bytes)]);
+        let dir = folder(&[("dataset.toml", manifest.as_bytes()), (name, &bytes)]);
         if let Ok(opened) = open(dir.path(), None) {
             let _ = inspect::inspect(&opened, &|_| {});
         }
@@ -386,9 +386,9 @@ proptest! {
         table in "(id\ttext\tlabel\n)?[ab\t\n\"\u{e4}]{0,60}",
         manifest in "[a-z=\"\\[\\]{}.\n 0-9]{0,80}",
     ) {
-        let dir = folder(&[("dataset.toml", "f.toml", TABLE.as_bytes()), ("t.tsv", "f.tsv", table.as_bytes())]);
+        let dir = folder(&[("dataset.toml", TABLE.as_bytes()), ("t.tsv", table.as_bytes())]);
         let _ = open(dir.path(), None);
-        let dir = folder(&[("dataset.toml", "f.toml", manifest.as_bytes())]);
+        let dir = folder(&[("dataset.toml", manifest.as_bytes())]);
         prop_assert!(open(dir.path(), None).is_err());
     }
 }
