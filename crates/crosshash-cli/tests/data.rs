@@ -1,5 +1,7 @@
 //! `crosshash data` end to end: make data, look at it, import common layouts, refuse bad input.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -92,8 +94,18 @@ fn synthetic_data_are_the_same_by_seed_and_what_was_asked() {
 fn the_labels_can_be_told_from_every_modality() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().to_str().unwrap();
-    let modalities = "a:32,b:64:sparse";
-    done(&["data", "synth", "--out", out, "--items", "200", "--modalities", modalities]);
+    done(&[
+        "data",
+        "synth",
+        "--out",
+        out,
+        "--items",
+        "200",
+        "--noise",
+        "0.5",
+        "--modalities",
+        "a:32,b:64:sparse",
+    ]);
     let opened = crosshash::data::open(dir.path(), None).unwrap();
     for modality in opened.dataset.modalities() {
         let all: Vec<usize> = (0..200).collect();

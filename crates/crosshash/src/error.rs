@@ -72,12 +72,12 @@ pub enum Error {
         what: String,
     },
     /// Another error, with the file in which it happened.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {fault}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What went wrong in it.
-        source: Box<Error>,
+        /// What went wrong in it (no `source`: the message says it already).
+        fault: Box<Error>,
     },
 }
 
@@ -113,7 +113,7 @@ impl Error {
     pub fn at(self, path: &Path) -> Error {
         match self {
             Error::File { .. } | Error::Io(_) => self,
-            other => Error::File { path: path.to_owned(), source: Box::new(other) },
+            other => Error::File { path: path.to_owned(), fault: Box::new(other) },
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What is fitted is fitted on the training items alone: vocabulary and standardisation.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 use crosshash::data::{
     Analysis, Choice, Dataset, Dense, Features, Modality, Plan, Standardiser, Vocabulary,
     Weights,

@@ -1,6 +1,8 @@
 //! Every reader on files that other programs wrote, on bad input (the messages are the user's
 //! interface), and on damaged bytes (never a panic).
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 use std::path::{Path, PathBuf};
 
 use crosshash::data::{Dataset, Features, Opened, inspect, open};

@@ -1,5 +1,7 @@
 //! Splits: the wall between training and queries, sizes, groups, strata, and the hash.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 use std::collections::HashSet;
 
 use crosshash::data::{

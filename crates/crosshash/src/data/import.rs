@@ -209,7 +209,7 @@ fn table(found: &Found, place: &Place, notes: &mut Vec<String>) -> Result<Manife
     let columns = read::names(path)?;
     let find = |wanted: &[&str]| {
         let same = |name: &&str| columns.iter().find(|c| c.to_lowercase() == **name);
-        wanted.iter().find_map(|name| same(&name)).cloned()
+        wanted.iter().find_map(same).cloned()
     };
     let label = find(&LABELS).ok_or_else(|| {
         Error::content(format!(

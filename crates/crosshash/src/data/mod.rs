@@ -7,6 +7,10 @@
 //! | `modality.rs` | items with ids, features, labels, groups |
 //! | `split.rs`, `plan.rs` | train, validation, query, database; how they are drawn |
 //! | `training.rs` | all that training code gets to see |
+//! | `normalise.rs`, `text/` | what is fitted on it: means and deviations, vocabularies |
+//! | `manifest.rs`, `open.rs`, `resolve.rs` | from `dataset.toml` to a [`Dataset`] |
+//! | `read/`, `bytes.rs` | one file per format; mapped and spooled bytes |
+//! | `inspect/`, `import.rs`, `synth.rs` | the doctor, proposals of manifests, made data |
 //!
 //! After this module nobody knows a file format.
 

@@ -3,8 +3,9 @@
 //!
 //! ```text
 //! topic t of an item    drawn with probability ~ 1 / (t + 1)
-//! label l               with probability p_tl = min(0.95, a / (1 + rank of l in topic t)),
-//!                       where each topic ranks the labels in its own order; at least one
+//! label l               with probability ~ per_item * w_tl / sum_l w_tl, at most 0.95, where
+//!                       w_tl = (8 in the label's home topic, 0 to 1 elsewhere) / (l + 1);
+//!                       at least one
 //! dense row             sum of its labels' directions (unit Gaussian, fixed per modality),
 //!                       divided by sqrt(|Y|), + noise * Gaussian, private to the modality
 //! sparse row, text      12 words, each by a label of the item (its own, Zipf-spread
@@ -81,8 +82,10 @@ impl SynthModality {
 
 /// Words in a sparse row.
 const WORDS: usize = 12;
-/// Topics that correlate labels.
+/// Topics that correlate labels, at most; one for every four labels.
 const TOPICS: usize = 8;
+/// How much more often a label occurs in its home topic.
+const HOME: f64 = 8.0;
 
 /// Writes the data set into a folder that exists; gives the paths of the files.
 pub fn synth(
@@ -206,26 +209,33 @@ struct Labeller {
 
 impl Labeller {
     fn new(recipe: &Recipe) -> Labeller {
-        let chances = (0..TOPICS).map(|topic| {
+        let topics = (recipe.labels / 4).clamp(1, TOPICS);
+        let chances = (0..topics).map(|topic| {
             let mut rng = rng(recipe.seed, 0, topic);
-            let mut rank: Vec<f64> = (0..recipe.labels).map(|l| l as f64).collect();
-            // Mostly the common order (some labels are frequent everywhere), partly its own.
-            rank.iter_mut().for_each(|r| *r = *r * rng.random::<f64>() + 0.5);
-            let sum: f64 = rank.iter().map(|r| 1.0 / r).sum();
-            rank.iter().map(|r| (recipe.per_item / (r * sum)).min(0.95)).collect()
+            let weights: Vec<f64> = (0..recipe.labels)
+                .map(|label| {
+                    let home =
+                        self::rng(recipe.seed, 0, TOPICS + label).random_range(0..topics);
+                    let pull = if home == topic { HOME } else { rng.random::<f64>() };
+                    pull / (label + 1) as f64
+                })
+                .collect();
+            let sum: f64 = weights.iter().sum();
+            weights.iter().map(|w| (recipe.per_item * w / sum).min(0.95)).collect()
         });
         Labeller { seed: recipe.seed, chances: chances.collect() }
     }
 
     fn labels(&self, item: usize) -> Vec<usize> {
         let mut rng = rng(self.seed, 1, item);
-        let total: f64 = (1..=TOPICS).map(|t| 1.0 / t as f64).sum();
+        let topics = self.chances.len();
+        let total: f64 = (1..=topics).map(|t| 1.0 / t as f64).sum();
         let mut left = rng.random::<f64>() * total;
-        let topic = (0..TOPICS).find(|t| {
+        let topic = (0..topics).find(|t| {
             left -= 1.0 / (t + 1) as f64;
             left <= 0.0
         });
-        let chances = &self.chances[topic.unwrap_or(TOPICS - 1)];
+        let chances = &self.chances[topic.unwrap_or(topics - 1)];
         let mut labels: Vec<usize> =
             (0..chances.len()).filter(|&l| rng.random::<f64>() < chances[l]).collect();
         if labels.is_empty() {
