@@ -68,7 +68,10 @@ fn every_part_stands_in_its_table() {
             let path = entry.expect("an entry").path();
             let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
             if name != "mod" {
-                assert!(table.contains(&format!("mod {name};")), "{folder}: {name} is not used");
+                assert!(
+                    table.contains(&format!("mod {name};")),
+                    "{folder}: {name} is not used"
+                );
             }
         }
     }

@@ -1,6 +1,7 @@
 //! One file per subcommand: parse, call the library, write.
 
 pub(crate) mod bench;
+pub(crate) mod data;
 pub(crate) mod eval;
 
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             .context("starting the threads")?;
     }
     match cli.command {
+        Command::Data(args) => data::run(&args),
         Command::Eval(args) => eval::run(&args),
         Command::Bench(args) => bench::run(&args),
     }
