@@ -26,8 +26,10 @@ impl Progress {
     pub(crate) fn new(what: impl Into<String>, total: usize) -> Progress {
         let what = what.into();
         let bar = std::io::stderr().is_terminal().then(|| {
-            let bar =
-                ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::hidden());
+            let bar = ProgressBar::with_draw_target(
+                Some(total as u64),
+                ProgressDrawTarget::hidden(),
+            );
             let style = ProgressStyle::with_template(
                 "{msg} [{bar:30}] {human_pos}/{human_len} {per_sec}, {eta} left",
             );

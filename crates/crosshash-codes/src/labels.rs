@@ -20,7 +20,10 @@ impl Labels {
 
     /// Labels from lists of indices (0-based), one list per item; a label named twice counts
     /// once, an empty list is an unlabelled item.
-    pub fn from_indices<R>(classes: usize, rows: impl IntoIterator<Item = R>) -> Result<Labels>
+    pub fn from_indices<R>(
+        classes: usize,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Result<Labels>
     where
         R: AsRef<[u32]>,
     {
@@ -34,7 +37,11 @@ impl Labels {
     /// Labels from a dense matrix of 0 and 1, `classes` values a row.
     pub fn from_dense(classes: usize, values: &[u8]) -> Result<Labels> {
         if classes == 0 || !values.len().is_multiple_of(classes) {
-            return Err(Error::Ragged { what: "labels", got: values.len(), width: classes });
+            return Err(Error::Ragged {
+                what: "labels",
+                got: values.len(),
+                width: classes,
+            });
         }
         let mut labels = Labels { classes, rows: 0, words: Vec::new() };
         let mut indices = Vec::new();
@@ -60,7 +67,11 @@ impl Labels {
     }
 
     /// Labels over words in this crate's layout (see [`Labels::words`]).
-    pub(crate) fn from_words(classes: usize, rows: usize, words: Vec<u64>) -> Result<Labels> {
+    pub(crate) fn from_words(
+        classes: usize,
+        rows: usize,
+        words: Vec<u64>,
+    ) -> Result<Labels> {
         let labels = Labels { classes, rows, words };
         let stride = labels.stride();
         if labels.words.len() != rows * stride {

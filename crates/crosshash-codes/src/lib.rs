@@ -7,8 +7,6 @@
 mod codes;
 mod error;
 
-
-
 mod labels;
 
 pub mod write;

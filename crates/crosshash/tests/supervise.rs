@@ -1,5 +1,6 @@
 //! The coefficients against the enumeration of all triplets, against numbers of another
 //! implementation, against their identities, and the bound they are made for.
+#![expect(clippy::unwrap_used, reason = "a test may")]
 
 use crosshash::supervise::{
     Coefficients, Kind, Options, Scale, draw_anchors, exact, from_anchors, supervise,

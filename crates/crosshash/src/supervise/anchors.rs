@@ -7,7 +7,7 @@
 //! draws uniformly); with few anchors a rare label's q would else be 0 and the label would
 //! never be pushed apart. The expected q is low by about `1/l` for uniform draws.
 
-use crosshash_codes::{Error, Labels, Result};
+use crosshash_codes::Labels;
 use rand::SeedableRng as _;
 use rand::seq::{IndexedRandom as _, SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
@@ -16,6 +16,7 @@ use super::Coefficients;
 use super::bound::{self, Sums};
 use super::groups::Groups;
 use super::pairwise::pair_sums;
+use crate::{Error, Result};
 
 /// Draws `wanted` labelled items: first one for each label that no item drawn before has,
 /// rarest label first, then any. All labelled items if there are no more than that.

@@ -4,7 +4,7 @@
 //! pairs of sets where that is less work (`overlap.rs`): the cost grows with U, not with n.
 //! Sets with more labels than fit the integer arithmetic (some 50) are compared pair by pair.
 
-use crosshash_codes::{Error, Labels, Result};
+use crosshash_codes::Labels;
 
 use super::Coefficients;
 use super::beta::Beta;
@@ -12,6 +12,7 @@ use super::bound::{self, Sums};
 use super::groups::Groups;
 use super::overlap::Overlap;
 use super::pairwise::pair_sums;
+use crate::{Error, Result};
 
 /// The coefficients, unscaled; `progress` hears how much is done, in thousandths.
 pub fn exact(

@@ -26,7 +26,9 @@ pub use exact::exact;
 pub use groups::Groups;
 pub use scul::{scul, uniform};
 
-use crosshash_codes::{Error, Labels, Result};
+use crosshash_codes::Labels;
+
+use crate::{Error, Result};
 
 /// Up to this many steps (about a minute on two cores) the exact sums are taken by default.
 const EXACT_STEPS: f64 = 1e11;
@@ -131,12 +133,10 @@ pub fn supervise(
     let groups = Groups::new(labels);
     let unlabelled = labels.unlabelled();
     if unlabelled == labels.len() {
-        return Err(Error::Empty {
-            what: format!(
-                "none of {} items has a label; there is nothing to learn from",
-                labels.len()
-            ),
-        });
+        return Err(Error::content(format!(
+            "none of {} items has a label; there is nothing to learn from",
+            labels.len()
+        )));
     }
     let distinct = groups.sets.len() - usize::from(unlabelled > 0);
     let (kind, reason) = choose(labels, &groups, options);

@@ -129,8 +129,8 @@ impl<'a> Walk<'a> {
         let pairs = |n: u64| n.saturating_mul(n).saturating_mul(words);
         let by_pairs = pairs(list.len() as u64);
         let subsets = list.iter().fold(0_u64, |sum, entry| {
-            let all = 1_u64.checked_shl(self.rest(entry).len() as u32);
-            sum.saturating_add(all.unwrap_or(u64::MAX))
+            let rest = self.rest(entry).len();
+            sum.saturating_add(if rest < 63 { 1 << rest } else { u64::MAX })
         });
         if subsets.saturating_mul(VISIT) < by_pairs {
             return false;

@@ -13,8 +13,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Subcommand)]
-enum What {
-}
+enum What {}
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match args.what {}

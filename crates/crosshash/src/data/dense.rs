@@ -1,0 +1,265 @@
+//! Dense features: rows of numbers that may be larger than memory.
+//!
+//! A `Dense` is a column of blocks. A block is a mapped array file (read as it is used, never
+//! loaded), or values owned here. All are read as `f32`, by rows.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use half::f16;
+
+use super::map::Map;
+use crate::{Error, Place, Result};
+
+/// Rows of one width, read by ranges.
+#[derive(Clone)]
+pub struct Dense {
+    width: usize,
+    blocks: Vec<Block>,
+    rows: Option<Arc<[usize]>>, // item -> row over all blocks; None: as they stand
+}
+
+/// How numbers are stored in a mapped file (little-endian).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Number {
+    /// IEEE half precision.
+    F16,
+    /// IEEE single precision.
+    F32,
+    /// IEEE double precision, rounded to single when read.
+    F64,
+    /// Bytes.
+    U8,
+}
+
+impl Number {
+    /// Bytes of one number.
+    pub fn size(self) -> usize {
+        match self {
+            Number::U8 => 1,
+            Number::F16 => 2,
+            Number::F32 => 4,
+            Number::F64 => 8,
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "f64 is rounded to f32 on purpose")]
+    fn read(self, bytes: &[u8]) -> f32 {
+        match (self, bytes) {
+            (Number::U8, &[a]) => f32::from(a),
+            (Number::F16, &[a, b]) => f16::from_le_bytes([a, b]).to_f32(),
+            (Number::F32, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]),
+            (Number::F64, &[a, b, c, d, e, f, g, h]) => {
+                f64::from_le_bytes([a, b, c, d, e, f, g, h]) as f32
+            }
+            _ => f32::NAN,
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Block {
+    rows: usize,
+    store: Store,
+    path: Option<PathBuf>,
+}
+
+#[derive(Clone)]
+enum Store {
+    Floats(Arc<[f32]>),
+    Bytes(Arc<[u8]>),
+    Mapped { map: Map, offset: usize, number: Number, by_columns: bool },
+}
+
+/// Where the numbers of a mapped array stand.
+pub(crate) struct Layout {
+    pub(crate) rows: usize,
+    pub(crate) width: usize,
+    pub(crate) offset: usize,
+    pub(crate) number: Number,
+    /// Column after column (Fortran, MATLAB) instead of row after row.
+    pub(crate) by_columns: bool,
+}
+
+impl Dense {
+    /// Rows of floats owned here; refuses what is not finite.
+    pub fn from_floats(width: usize, values: Vec<f32>) -> Result<Dense> {
+        check_whole(width, values.len())?;
+        if let Some(at) = values.iter().position(|v| !v.is_finite()) {
+            return Err(not_finite(at / width, at % width, values[at]));
+        }
+        let rows = values.len() / width;
+        Ok(Dense::of(width, rows, Store::Floats(values.into()), None))
+    }
+
+    /// Rows of bytes owned here (pixels, counts, bits), read as 0 to 255.
+    pub fn from_bytes(width: usize, values: Vec<u8>) -> Result<Dense> {
+        check_whole(width, values.len())?;
+        let rows = values.len() / width;
+        Ok(Dense::of(width, rows, Store::Bytes(values.into()), None))
+    }
+
+    /// Rows that stay in a mapped file.
+    pub(crate) fn mapped(map: Map, layout: Layout, path: &Path) -> Result<Dense> {
+        let Layout { rows, width, offset, number, by_columns } = layout;
+        let wanted = rows.checked_mul(width).and_then(|n| n.checked_mul(number.size()));
+        let wanted = wanted.and_then(|n| n.checked_add(offset));
+        if width == 0 || wanted.is_none_or(|end| end > map.len()) {
+            return Err(Error::content(format!(
+                "{rows} rows of {width} numbers do not fit into the {} bytes of the file: \
+                 it is cut short or not what its head says",
+                map.len()
+            ))
+            .at(path));
+        }
+        let store = Store::Mapped { map, offset, number, by_columns };
+        Ok(Dense::of(width, rows, store, Some(path.to_owned())))
+    }
+
+    fn of(width: usize, rows: usize, store: Store, path: Option<PathBuf>) -> Dense {
+        Dense { width, blocks: vec![Block { rows, store, path }], rows: None }
+    }
+
+    /// The rows of `self` followed by those of `other`.
+    pub fn append(mut self, other: Dense) -> Result<Dense> {
+        if self.width != other.width {
+            return Err(Error::content(format!(
+                "rows of {} and of {} numbers cannot be joined into one modality",
+                self.width, other.width
+            )));
+        }
+        assert!(self.rows.is_none() && other.rows.is_none(), "append before select");
+        self.blocks.extend(other.blocks);
+        Ok(self)
+    }
+
+    /// Numbers in a row.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.rows.as_ref().map_or_else(|| self.stored(), |rows| rows.len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the rows stay on disk.
+    pub fn is_mapped(&self) -> bool {
+        self.blocks.iter().any(|block| matches!(block.store, Store::Mapped { .. }))
+    }
+
+    /// The rows with these numbers, in this order; nothing is copied.
+    #[must_use]
+    pub fn select(&self, items: &[usize]) -> Dense {
+        let rows = items.iter().map(|&item| self.stored_row(item)).collect();
+        Dense { rows: Some(rows), ..self.clone() }
+    }
+
+    /// Reads the rows of `items` into `out`, row after row; refuses what is not finite,
+    /// naming file, row and column.
+    ///
+    /// # Panics
+    /// If `out` does not hold exactly `items.len()` rows, or an item is out of range.
+    pub fn read(&self, items: Range<usize>, out: &mut [f32]) -> Result<()> {
+        let first = items.start;
+        self.read_unchecked(items, out);
+        self.check(|at| first + at, out)
+    }
+
+    /// As [`Dense::read`], for any items in any order.
+    pub fn gather(&self, items: &[usize], out: &mut [f32]) -> Result<()> {
+        assert_eq!(out.len(), items.len() * self.width, "buffer of another size");
+        for (&item, row) in items.iter().zip(out.chunks_exact_mut(self.width)) {
+            self.read_row(item, row);
+        }
+        self.check(|at| items[at], out)
+    }
+
+    /// As [`Dense::read`], but gives NaN and infinity back as they are: for the inspector.
+    pub fn read_unchecked(&self, items: Range<usize>, out: &mut [f32]) {
+        assert_eq!(out.len(), items.len() * self.width, "buffer of another size");
+        for (item, row) in items.zip(out.chunks_exact_mut(self.width)) {
+            self.read_row(item, row);
+        }
+    }
+
+    fn stored(&self) -> usize {
+        self.blocks.iter().map(|block| block.rows).sum()
+    }
+
+    fn stored_row(&self, item: usize) -> usize {
+        self.rows.as_ref().map_or(item, |rows| rows[item])
+    }
+
+    /// The block of an item and its row there.
+    fn locate(&self, item: usize) -> (&Block, usize) {
+        let mut row = self.stored_row(item);
+        for block in &self.blocks {
+            if row < block.rows {
+                return (block, row);
+            }
+            row -= block.rows;
+        }
+        panic!("item {item} is out of range, there are {}", self.len());
+    }
+
+    fn read_row(&self, item: usize, out: &mut [f32]) {
+        let (block, row) = self.locate(item);
+        let start = row * self.width;
+        match &block.store {
+            Store::Floats(values) => out.copy_from_slice(&values[start..][..self.width]),
+            Store::Bytes(values) => {
+                let bytes = &values[start..][..self.width];
+                out.iter_mut().zip(bytes).for_each(|(o, &b)| *o = f32::from(b));
+            }
+            Store::Mapped { map, offset, number, by_columns: false } => {
+                let size = number.size();
+                let bytes = &map[offset + start * size..][..self.width * size];
+                let numbers = bytes.chunks_exact(size);
+                out.iter_mut().zip(numbers).for_each(|(o, b)| *o = number.read(b));
+            }
+            Store::Mapped { map, offset, number, by_columns: true } => {
+                let size = number.size();
+                for (column, o) in out.iter_mut().enumerate() {
+                    let at = offset + (column * block.rows + row) * size;
+                    *o = number.read(&map[at..][..size]);
+                }
+            }
+        }
+    }
+
+    fn check(&self, item_at: impl Fn(usize) -> usize, out: &[f32]) -> Result<()> {
+        let Some(at) = out.iter().position(|v| !v.is_finite()) else { return Ok(()) };
+        let (block, row) = self.locate(item_at(at / self.width));
+        let err = not_finite(row, at % self.width, out[at]);
+        Err(match &block.path {
+            Some(path) => err.at(path),
+            None => err,
+        })
+    }
+}
+
+impl std::fmt::Debug for Dense {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Dense({} x {})", self.len(), self.width)
+    }
+}
+
+fn check_whole(width: usize, got: usize) -> Result<()> {
+    if width == 0 || !got.is_multiple_of(width) {
+        let what = "features";
+        return Err(crosshash_codes::Error::Ragged { what, got, width }.into());
+    }
+    Ok(())
+}
+
+pub(crate) fn not_finite(row: usize, column: usize, value: f32) -> Error {
+    let what = format!("{value} is no feature: every number must be finite");
+    Error::cell(Place::Row(row), column.to_string(), what)
+}

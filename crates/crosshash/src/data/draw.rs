@@ -1,0 +1,156 @@
+//! Drawing some of a pool: at random, or so that every label keeps its share.
+//!
+//! Stratified: iterative stratification (Sechidis, Tsoumakas, Vlahavas, *On the
+//! stratification of multi-label data*, ECML PKDD 2011, algorithm 1) into two subsets, the
+//! drawn and the rest. The rarest label is dealt with first; each of its units goes to the
+//! subset that still wants most of that label, then to the one that wants most units.
+//! Departures: units may be groups, whose labels are those of all their items; a subset that
+//! is full gets no more, so sizes are exact where units are single ids.
+
+use std::collections::BTreeMap;
+
+use rand::RngExt as _;
+use rand::seq::SliceRandom as _;
+use rand_chacha::ChaCha8Rng;
+
+use super::Dataset;
+
+/// What is drawn as one: all items of the pool with one group or id.
+struct Unit {
+    items: Vec<(usize, usize)>, // modality, item
+    ids: usize,                 // distinct ids
+    labels: Vec<usize>,         // ascending
+}
+
+/// Flags `count` ids of the pool (fewer if groups do not add up to it).
+pub(super) fn draw(
+    dataset: &Dataset,
+    pool: &[Vec<bool>],
+    count: usize,
+    stratify: bool,
+    rng: &mut ChaCha8Rng,
+) -> Vec<Vec<bool>> {
+    let mut units = units(dataset, pool);
+    units.shuffle(rng);
+    let chosen = match stratify {
+        true => stratified(&units, dataset.label_names().len(), count, rng),
+        false => first_that_fit(&units, count),
+    };
+    let mut flags: Vec<Vec<bool>> = pool.iter().map(|m| vec![false; m.len()]).collect();
+    for (unit, _) in units.iter().zip(chosen).filter(|(_, chosen)| *chosen) {
+        unit.items.iter().for_each(|&(modality, item)| flags[modality][item] = true);
+    }
+    flags
+}
+
+/// The units of a pool by name, so that the order of rows does not matter.
+fn units(dataset: &Dataset, pool: &[Vec<bool>]) -> Vec<Unit> {
+    let mut by_name: BTreeMap<&str, Unit> = BTreeMap::new();
+    for (k, (modality, flags)) in dataset.modalities().iter().zip(pool).enumerate() {
+        for item in (0..modality.len()).filter(|&item| flags[item]) {
+            let empty = || Unit { items: Vec::new(), ids: 0, labels: Vec::new() };
+            let unit = by_name.entry(modality.unit(item)).or_insert_with(empty);
+            unit.items.push((k, item));
+            unit.labels.extend(modality.labels().indices(item));
+        }
+    }
+    let mut units: Vec<Unit> = by_name.into_values().collect();
+    for unit in &mut units {
+        unit.labels.sort_unstable();
+        unit.labels.dedup();
+        let id = |&(k, item): &(usize, usize)| dataset.modalities()[k].ids()[item].as_str();
+        let mut ids: Vec<&str> = unit.items.iter().map(id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        unit.ids = ids.len();
+    }
+    units
+}
+
+fn first_that_fit(units: &[Unit], count: usize) -> Vec<bool> {
+    let mut left = count;
+    let fits = units.iter().map(|unit| {
+        let fits = unit.ids <= left;
+        left -= if fits { unit.ids } else { 0 };
+        fits
+    });
+    fits.collect()
+}
+
+/// What a subset still wants: ids in all, and of each label.
+struct Wish {
+    ids: f64,
+    labels: Vec<f64>,
+}
+
+fn stratified(
+    units: &[Unit],
+    n_labels: usize,
+    count: usize,
+    rng: &mut ChaCha8Rng,
+) -> Vec<bool> {
+    let total: usize = units.iter().map(|unit| unit.ids).sum();
+    let mut holders: Vec<Vec<usize>> = vec![Vec::new(); n_labels];
+    let mut weight = vec![0.0; n_labels];
+    for (at, unit) in units.iter().enumerate() {
+        for &label in &unit.labels {
+            holders[label].push(at);
+            weight[label] += unit.ids as f64;
+        }
+    }
+    let share = count as f64 / (total.max(1)) as f64;
+    let wish = |share: f64, ids: usize| Wish {
+        ids: ids as f64,
+        labels: weight.iter().map(|w| w * share).collect(),
+    };
+    let mut wishes = [wish(share, count), wish(1.0 - share, total - count)];
+    let mut chosen: Vec<Option<bool>> = vec![None; units.len()];
+    let mut open: Vec<usize> = holders.iter().map(Vec::len).collect();
+    let mut place = |at: usize, label: Option<usize>, open: &mut Vec<usize>| {
+        let unit = &units[at];
+        let drawn = prefers_first(&wishes, unit, label, rng);
+        let wish = &mut wishes[usize::from(!drawn)];
+        wish.ids -= unit.ids as f64;
+        for &label in &unit.labels {
+            wish.labels[label] -= unit.ids as f64;
+            open[label] -= 1;
+        }
+        drawn
+    };
+    // Rarest label among those with units left, again and again.
+    while let Some(label) = (0..n_labels).filter(|&l| open[l] > 0).min_by_key(|&l| open[l])
+    {
+        for &at in &holders[label] {
+            if chosen[at].is_none() {
+                chosen[at] = Some(place(at, Some(label), &mut open));
+            }
+        }
+    }
+    for at in 0..units.len() {
+        if chosen[at].is_none() {
+            chosen[at] = Some(place(at, None, &mut open));
+        }
+    }
+    chosen.into_iter().map(|drawn| drawn == Some(true)).collect()
+}
+
+fn prefers_first(
+    [first, rest]: &[Wish; 2],
+    unit: &Unit,
+    label: Option<usize>,
+    rng: &mut ChaCha8Rng,
+) -> bool {
+    let size = unit.ids as f64;
+    if first.ids < size {
+        return false;
+    }
+    if rest.ids < size {
+        return true;
+    }
+    let by_label = label.map_or(0.0, |label| first.labels[label] - rest.labels[label]);
+    let (a, b) = match by_label == 0.0 {
+        true => (first.ids, rest.ids),
+        false => (by_label, 0.0),
+    };
+    if a == b { rng.random() } else { a > b }
+}

@@ -1,0 +1,173 @@
+//! `Features`: what an item of a modality consists of before any network sees it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Dense, Sparse};
+use crate::{Error, Result};
+
+/// The items of one modality, in one of four forms.
+#[derive(Debug, Clone)]
+pub enum Features {
+    /// Rows of numbers, in memory or mapped.
+    Dense(Dense),
+    /// Rows of mostly zeros.
+    Sparse(Sparse),
+    /// Raw strings, to be analysed with a vocabulary fitted on the training items.
+    Text(Texts),
+    /// Pictures in a folder or zip: listed, not decoded.
+    Pictures(Pictures),
+}
+
+impl Features {
+    /// How many items there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Features::Dense(dense) => dense.len(),
+            Features::Sparse(sparse) => sparse.len(),
+            Features::Text(texts) => texts.len(),
+            Features::Pictures(pictures) => pictures.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Numbers per item, where that is known before fitting.
+    pub fn width(&self) -> Option<usize> {
+        match self {
+            Features::Dense(dense) => Some(dense.width()),
+            Features::Sparse(sparse) => Some(sparse.width()),
+            Features::Text(_) | Features::Pictures(_) => None,
+        }
+    }
+
+    /// The form's name: dense, sparse, text or pictures.
+    pub fn form(&self) -> &'static str {
+        match self {
+            Features::Dense(_) => "dense",
+            Features::Sparse(_) => "sparse",
+            Features::Text(_) => "text",
+            Features::Pictures(_) => "pictures",
+        }
+    }
+
+    /// The items with these numbers, in this order.
+    #[must_use]
+    pub fn select(&self, items: &[usize]) -> Features {
+        match self {
+            Features::Dense(dense) => Features::Dense(dense.select(items)),
+            Features::Sparse(sparse) => Features::Sparse(sparse.select(items)),
+            Features::Text(texts) => {
+                Features::Text(items.iter().map(|&item| texts.get(item)).collect())
+            }
+            Features::Pictures(pictures) => Features::Pictures(pictures.select(items)),
+        }
+    }
+
+    /// The items of `self` followed by those of `other`.
+    pub fn append(self, other: Features) -> Result<Features> {
+        match (self, other) {
+            (Features::Dense(a), Features::Dense(b)) => Ok(Features::Dense(a.append(b)?)),
+            (Features::Sparse(a), Features::Sparse(b)) => {
+                Ok(Features::Sparse(a.append(&b)?))
+            }
+            (a, b) => Err(Error::content(format!(
+                "{} and {} features cannot be joined into one modality",
+                a.form(),
+                b.form()
+            ))),
+        }
+    }
+}
+
+/// Many strings in one buffer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Texts {
+    buffer: String,
+    ends: Vec<usize>,
+}
+
+impl Texts {
+    /// Adds one text.
+    pub fn push(&mut self, text: &str) {
+        self.buffer.push_str(text);
+        self.ends.push(self.buffer.len());
+    }
+
+    /// How many texts there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// One text.
+    pub fn get(&self, item: usize) -> &str {
+        let start = if item == 0 { 0 } else { self.ends[item - 1] };
+        &self.buffer[start..self.ends[item]]
+    }
+}
+
+impl<S: AsRef<str>> FromIterator<S> for Texts {
+    fn from_iter<I: IntoIterator<Item = S>>(texts: I) -> Texts {
+        let mut all = Texts::default();
+        texts.into_iter().for_each(|text| all.push(text.as_ref()));
+        all
+    }
+}
+
+/// A list of pictures in one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pictures {
+    place: Arc<PicturePlace>,
+    names: Vec<String>,
+}
+
+/// What holds the pictures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PicturePlace {
+    /// A folder; names are paths below it, with `/`.
+    Folder(PathBuf),
+    /// A zip file; names are those of its entries.
+    Zip(PathBuf),
+}
+
+impl Pictures {
+    /// Pictures by name.
+    pub fn new(place: PicturePlace, names: Vec<String>) -> Pictures {
+        Pictures { place: Arc::new(place), names }
+    }
+
+    /// Where they are.
+    pub fn place(&self) -> &PicturePlace {
+        &self.place
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The name of one picture below its place.
+    pub fn name(&self, item: usize) -> &str {
+        &self.names[item]
+    }
+
+    /// The pictures with these numbers, in this order.
+    #[must_use]
+    pub fn select(&self, items: &[usize]) -> Pictures {
+        let names = items.iter().map(|&item| self.names[item].clone()).collect();
+        Pictures { place: Arc::clone(&self.place), names }
+    }
+}

@@ -1,0 +1,158 @@
+//! Data sets: any number of named modalities, each with its own items, paired by id, labelled,
+//! and split so that queries cannot reach training code.
+//!
+//! | file | what |
+//! |---|---|
+//! | `features.rs`, `dense.rs`, `sparse.rs` | what an item consists of |
+//! | `modality.rs` | items with ids, features, labels, groups |
+//! | `split.rs`, `plan.rs` | train, validation, query, database; how they are drawn |
+//! | `training.rs` | all that training code gets to see |
+//!
+//! After this module nobody knows a file format.
+
+mod dense;
+mod draw;
+mod features;
+mod map;
+mod modality;
+mod plan;
+mod sparse;
+mod split;
+mod training;
+
+pub use dense::{Dense, Number};
+pub use features::{Features, PicturePlace, Pictures, Texts};
+pub use modality::{Modality, View};
+pub use plan::{Choice, Plan};
+pub use sparse::Sparse;
+pub use split::{Part, Parts, Split};
+pub use training::Training;
+
+use crate::{Error, Result};
+
+/// Named modalities over one label vocabulary.
+#[derive(Debug, Clone)]
+pub struct Dataset {
+    name: String,
+    label_names: Vec<String>,
+    modalities: Vec<Modality>,
+    left_out: Vec<LeftOut>,
+}
+
+/// Items that were read but are not used, and why: nothing is dropped in silence.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct LeftOut {
+    /// The modality.
+    pub modality: String,
+    /// Why they are left out.
+    pub reason: String,
+    /// How many they are.
+    pub items: usize,
+}
+
+impl Dataset {
+    /// Checks that modality names differ, that all use the one label vocabulary, and that
+    /// every two of them share a label.
+    pub fn new(
+        name: impl Into<String>,
+        label_names: Vec<String>,
+        modalities: Vec<Modality>,
+    ) -> Result<Dataset> {
+        if modalities.is_empty() {
+            return Err(Error::content("a data set needs at least one modality"));
+        }
+        for (k, modality) in modalities.iter().enumerate() {
+            if modality.labels().classes() != label_names.len() {
+                return Err(Error::content(format!(
+                    "modality {} counts {} labels, the data set names {}",
+                    modality.name(),
+                    modality.labels().classes(),
+                    label_names.len()
+                )));
+            }
+            for other in &modalities[..k] {
+                if other.name() == modality.name() {
+                    let name = modality.name();
+                    return Err(Error::content(format!("two modalities named {name}")));
+                }
+                share_a_label(&label_names, other, modality)?;
+            }
+        }
+        Ok(Dataset { name: name.into(), label_names, modalities, left_out: Vec::new() })
+    }
+
+    /// Notes what was read but is not in the modalities.
+    #[must_use]
+    pub fn with_left_out(mut self, left_out: Vec<LeftOut>) -> Dataset {
+        self.left_out = left_out;
+        self
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The names of the labels; label `l` is the `l`-th.
+    pub fn label_names(&self) -> &[String] {
+        &self.label_names
+    }
+
+    /// The modalities, in their order.
+    pub fn modalities(&self) -> &[Modality] {
+        &self.modalities
+    }
+
+    /// A modality by name.
+    pub fn modality(&self, name: &str) -> Result<&Modality> {
+        Ok(&self.modalities[self.modality_idx(name)?])
+    }
+
+    /// The number of a modality by name.
+    pub fn modality_idx(&self, name: &str) -> Result<usize> {
+        let known = || self.modalities.iter().map(Modality::name);
+        known()
+            .position(|other| other == name)
+            .ok_or_else(|| Error::unknown("modality", name, known()))
+    }
+
+    /// What was read but is not used.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
+    }
+
+    /// The training and validation items of a split: all that training code is handed.
+    pub fn training<'a>(&'a self, split: &'a Split) -> Training<'a> {
+        Training::new(self, split)
+    }
+
+    /// The queries of one modality, for evaluation only.
+    pub fn queries<'a>(&'a self, split: &'a Split, modality: &str) -> Result<View<'a>> {
+        self.part(split, modality, Part::Query)
+    }
+
+    /// The database of one modality, for evaluation only.
+    pub fn database<'a>(&'a self, split: &'a Split, modality: &str) -> Result<View<'a>> {
+        self.part(split, modality, Part::Database)
+    }
+
+    fn part<'a>(&'a self, split: &'a Split, name: &str, part: Part) -> Result<View<'a>> {
+        let idx = self.modality_idx(name)?;
+        Ok(self.modalities[idx].view(split.items(idx, part)))
+    }
+}
+
+fn share_a_label(names: &[String], left: &Modality, right: &Modality) -> Result<()> {
+    let (a, b) = (left.labels().histogram(), right.labels().histogram());
+    let used = |counts: &[usize]| counts.iter().position(|&count| count > 0);
+    let shared = a.iter().zip(&b).any(|(&x, &y)| x > 0 && y > 0);
+    match (shared, used(&a), used(&b)) {
+        (false, Some(l), Some(r)) => Err(Error::NoSharedLabel {
+            left: left.name().into(),
+            right: right.name().into(),
+            left_example: names[l].clone(),
+            right_example: names[r].clone(),
+        }),
+        _ => Ok(()),
+    }
+}

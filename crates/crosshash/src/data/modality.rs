@@ -1,0 +1,242 @@
+//! `Modality`: named items of one kind, each with an id, features and labels; and `View`, some
+//! of them.
+
+use std::collections::HashMap;
+
+use crosshash_codes::Labels;
+
+use super::Features;
+use crate::{Error, Result};
+
+/// The items of one modality. Items of different modalities are a pair iff their ids are equal.
+#[derive(Debug, Clone)]
+pub struct Modality {
+    name: String,
+    ids: Vec<String>, // invariant: no two equal; as many as features and labels
+    features: Features,
+    labels: Labels,
+    groups: Option<Vec<String>>,
+    marks: Option<Vec<String>>,
+}
+
+impl Modality {
+    /// Checks that there is one id, one row of features and one of labels per item, and that no
+    /// id occurs twice.
+    pub fn new(
+        name: impl Into<String>,
+        ids: Vec<String>,
+        features: Features,
+        labels: Labels,
+    ) -> Result<Modality> {
+        let name = name.into();
+        for (what, got) in [("features", features.len()), ("labels", labels.len())] {
+            if got != ids.len() {
+                return Err(Error::content(format!(
+                    "modality {name} has {} ids but {got} rows of {what}; there must be one \
+                     per item",
+                    ids.len()
+                )));
+            }
+        }
+        let mut seen = HashMap::with_capacity(ids.len());
+        for (second, id) in ids.iter().enumerate() {
+            if let Some(first) = seen.insert(id.as_str(), second) {
+                let id = id.clone();
+                return Err(Error::TwiceId { modality: name, id, first, second });
+            }
+        }
+        Ok(Modality { name, ids, features, labels, groups: None, marks: None })
+    }
+
+    /// Names the group of each item: items of one group are never split between training and
+    /// queries, in whatever modality they are.
+    pub fn with_groups(mut self, groups: Vec<String>) -> Result<Modality> {
+        self.check_one_each("groups", groups.len())?;
+        self.groups = Some(groups);
+        Ok(self)
+    }
+
+    /// Marks each item with the value of a given split column ("train", "test", ...), for
+    /// plans that choose by value.
+    pub fn with_marks(mut self, marks: Vec<String>) -> Result<Modality> {
+        self.check_one_each("split marks", marks.len())?;
+        self.marks = Some(marks);
+        Ok(self)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many items it has.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// The ids, by item.
+    pub fn ids(&self) -> &[String] {
+        &self.ids
+    }
+
+    /// The features, by item.
+    pub fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// The labels, by item.
+    pub fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    /// The groups, by item, if there are any.
+    pub fn groups(&self) -> Option<&[String]> {
+        self.groups.as_deref()
+    }
+
+    /// The values of the given split column, by item, if there is one.
+    pub fn marks(&self) -> Option<&[String]> {
+        self.marks.as_deref()
+    }
+
+    /// What is split as one: the group of an item, or else its id (so that pairs stay together).
+    pub fn unit(&self, item: usize) -> &str {
+        self.groups.as_ref().map_or(&self.ids[item], |groups| &groups[item])
+    }
+
+    /// Some of the items.
+    pub fn view<'a>(&'a self, items: &'a [usize]) -> View<'a> {
+        View { modality: self, items }
+    }
+
+    fn check_one_each(&self, what: &str, got: usize) -> Result<()> {
+        if got != self.ids.len() {
+            return Err(Error::content(format!(
+                "modality {} has {} items but {got} {what}; there must be one per item",
+                self.name,
+                self.ids.len()
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Some items of one modality, by position. It gives what those items are, and no way to others.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    modality: &'a Modality,
+    items: &'a [usize],
+}
+
+impl<'a> View<'a> {
+    /// The modality's name.
+    pub fn name(&self) -> &'a str {
+        &self.modality.name
+    }
+
+    /// How many items are in view.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// The form of the features: dense, sparse, text or pictures.
+    pub fn form(&self) -> &'static str {
+        self.modality.features.form()
+    }
+
+    /// Numbers per item, for dense and sparse features.
+    pub fn width(&self) -> Option<usize> {
+        self.modality.features.width()
+    }
+
+    /// The id at a position.
+    pub fn id(&self, position: usize) -> &'a str {
+        &self.modality.ids[self.items[position]]
+    }
+
+    /// The labels of the items in view, in order.
+    pub fn labels(&self) -> Labels {
+        self.modality.labels.select(self.items)
+    }
+
+    /// The features of the items in view, in order; dense ones are not copied.
+    pub fn features(&self) -> Features {
+        self.modality.features.select(self.items)
+    }
+
+    /// The text at a position, if this is a text modality.
+    pub fn text(&self, position: usize) -> Option<&'a str> {
+        match &self.modality.features {
+            Features::Text(texts) => Some(texts.get(self.items[position])),
+            _ => None,
+        }
+    }
+
+    /// Columns and values at a position, if the features are sparse.
+    pub fn sparse(&self, position: usize) -> Option<(&'a [u32], &'a [f32])> {
+        match &self.modality.features {
+            Features::Sparse(sparse) => Some(sparse.row(self.items[position])),
+            _ => None,
+        }
+    }
+
+    /// Writes the rows at these positions out in full, dense or sparse.
+    pub fn read(&self, positions: &[usize], out: &mut [f32]) -> Result<()> {
+        match &self.modality.features {
+            Features::Dense(dense) => {
+                let items: Vec<usize> =
+                    positions.iter().map(|&at| self.items[at]).collect();
+                dense.gather(&items, out)
+            }
+            Features::Sparse(sparse) => {
+                let width = sparse.width();
+                assert_eq!(out.len(), positions.len() * width, "buffer of another size");
+                for (&at, row) in positions.iter().zip(out.chunks_exact_mut(width)) {
+                    sparse.read(self.items[at], row);
+                }
+                Ok(())
+            }
+            other => Err(Error::content(format!(
+                "modality {} is {}: it has no numbers before it is analysed or decoded",
+                self.modality.name,
+                other.form()
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Dense;
+
+    fn features(rows: usize) -> Features {
+        Features::Dense(Dense::from_floats(1, vec![0.0; rows]).unwrap())
+    }
+
+    #[test]
+    fn counts_and_ids_are_checked() {
+        let ids = |names: &[&str]| names.iter().map(|&id| id.to_owned()).collect();
+        let labels = Labels::from_indices(2, vec![vec![0_u32]; 2]).unwrap();
+        let err = Modality::new("image", ids(&["a", "b"]), features(3), labels.clone());
+        assert_eq!(
+            err.unwrap_err().to_string(),
+            "modality image has 2 ids but 3 rows of features; there must be one per item"
+        );
+        let err = Modality::new("image", ids(&["a", "a"]), features(2), labels);
+        assert_eq!(
+            err.unwrap_err().to_string(),
+            "id \"a\" occurs twice in modality image: items 0 and 1; ids name one item each"
+        );
+    }
+}

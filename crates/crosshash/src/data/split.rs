@@ -1,0 +1,237 @@
+//! `Split`: which items train, validate, ask and answer.
+//!
+//! Training and validation items, queries, and anything paired or grouped with them are kept
+//! apart; a split that mixes them is refused. The database may hold the training items (the
+//! field's protocol) and is otherwise free. The hash identifies a split: xxh3-64 over the
+//! sorted ids of every part of every modality, names first, so it does not depend on the
+//! order of files or rows.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::{Dataset, LeftOut, Modality};
+use crate::{Error, Result};
+
+/// A part of a split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
+    /// Items that are learnt from.
+    Train,
+    /// Items that training may be judged by, not learnt from.
+    Validation,
+    /// Items that ask; training never sees them.
+    Query,
+    /// Items that are searched.
+    Database,
+}
+
+impl Part {
+    /// All parts, in order.
+    pub const ALL: [Part; 4] = [Part::Train, Part::Validation, Part::Query, Part::Database];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Train => "train",
+            Part::Validation => "validation",
+            Part::Query => "query",
+            Part::Database => "database",
+        }
+    }
+}
+
+/// The item numbers of each part of one modality, ascending.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// Items that are learnt from.
+    pub train: Vec<usize>,
+    /// Items that training may be judged by.
+    pub validation: Vec<usize>,
+    /// Items that ask.
+    pub query: Vec<usize>,
+    /// Items that are searched.
+    pub database: Vec<usize>,
+}
+
+impl Parts {
+    /// The items of one part.
+    pub fn get(&self, part: Part) -> &[usize] {
+        match part {
+            Part::Train => &self.train,
+            Part::Validation => &self.validation,
+            Part::Query => &self.query,
+            Part::Database => &self.database,
+        }
+    }
+}
+
+/// A checked split of one data set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Split {
+    parts: Vec<Parts>, // by modality
+    hash: u64,
+    left_out: Vec<LeftOut>,
+}
+
+impl Split {
+    /// Checks the parts of every modality, in the data set's order.
+    pub fn new(dataset: &Dataset, parts: Vec<Parts>) -> Result<Split> {
+        if parts.len() != dataset.modalities().len() {
+            return Err(Error::content(format!(
+                "the split has {} modalities, the data set {}",
+                parts.len(),
+                dataset.modalities().len()
+            )));
+        }
+        let pairs = || dataset.modalities().iter().zip(&parts);
+        for (modality, parts) in pairs() {
+            check_items(modality, parts)?;
+        }
+        check_apart(pairs())?;
+        if pairs().all(|(_, parts)| parts.train.is_empty()) {
+            return Err(Error::content("the split leaves nothing to train on"));
+        }
+        let hash = hash(pairs());
+        let left_out = left_out(pairs());
+        Ok(Split { parts, hash, left_out })
+    }
+
+    /// The items of one part of a modality, by its number.
+    pub fn items(&self, modality_idx: usize, part: Part) -> &[usize] {
+        self.parts[modality_idx].get(part)
+    }
+
+    /// The parts of each modality.
+    pub fn parts(&self) -> &[Parts] {
+        &self.parts
+    }
+
+    /// How many modalities it splits.
+    pub fn modalities(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// What identifies it.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Items that are in no part.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
+    }
+}
+
+fn check_items(modality: &Modality, parts: &Parts) -> Result<()> {
+    for part in Part::ALL {
+        let items = parts.get(part);
+        let ascending = items.windows(2).all(|pair| pair[0] < pair[1]);
+        if !ascending || items.last().is_some_and(|&last| last >= modality.len()) {
+            return Err(Error::content(format!(
+                "{} items of modality {} are not ascending numbers below {}",
+                part.name(),
+                modality.name(),
+                modality.len()
+            )));
+        }
+    }
+    let train: HashSet<usize> = parts.train.iter().copied().collect();
+    match parts.validation.iter().find(|item| train.contains(item)) {
+        Some(&item) => Err(Error::content(format!(
+            "item {:?} of modality {} is both in train and in validation",
+            modality.ids()[item],
+            modality.name()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// No id and no group on both sides of the wall, in whatever modalities.
+fn check_apart<'a>(
+    pairs: impl Iterator<Item = (&'a Modality, &'a Parts)> + Clone,
+) -> Result<()> {
+    let mut learnt: HashMap<&str, (&str, &str)> = HashMap::new();
+    for (modality, parts) in pairs.clone() {
+        for part in [Part::Train, Part::Validation] {
+            for &item in parts.get(part) {
+                let seen = (modality.name(), part.name());
+                learnt.insert(modality.unit(item), seen);
+                learnt.insert(&modality.ids()[item], seen);
+            }
+        }
+    }
+    for (modality, parts) in pairs {
+        for &item in &parts.query {
+            let id = modality.ids()[item].as_str();
+            let unit = modality.unit(item);
+            let Some((other, part)) = learnt.get(unit).or_else(|| learnt.get(id)) else {
+                continue;
+            };
+            let what = match unit == id {
+                true => format!("id {id:?}"),
+                false => format!("group {unit:?} (item {id:?})"),
+            };
+            return Err(Error::content(format!(
+                "{what} is a query of modality {} and in {part} of modality {other}: \
+                 queries must be unknown to training",
+                modality.name()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn hash<'a>(pairs: impl Iterator<Item = (&'a Modality, &'a Parts)>) -> u64 {
+    let mut pairs: Vec<_> = pairs.collect();
+    pairs.sort_by_key(|(modality, _)| modality.name());
+    let mut state = Xxh3::new();
+    let mut feed = |text: &str| {
+        state.update(&(text.len() as u64).to_le_bytes());
+        state.update(text.as_bytes());
+    };
+    for (modality, parts) in pairs {
+        feed(modality.name());
+        for part in Part::ALL {
+            feed(part.name());
+            let items = parts.get(part);
+            let mut ids: Vec<&str> =
+                items.iter().map(|&i| modality.ids()[i].as_str()).collect();
+            ids.sort_unstable();
+            ids.into_iter().for_each(&mut feed);
+        }
+    }
+    state.digest()
+}
+
+fn left_out<'a>(pairs: impl Iterator<Item = (&'a Modality, &'a Parts)>) -> Vec<LeftOut> {
+    let mut all = Vec::new();
+    for (modality, parts) in pairs {
+        let mut used = vec![false; modality.len()];
+        Part::ALL
+            .iter()
+            .for_each(|&part| parts.get(part).iter().for_each(|&i| used[i] = true));
+        let mut counts: Vec<(String, usize)> = Vec::new();
+        for item in (0..modality.len()).filter(|&item| !used[item]) {
+            let reason = match modality.marks() {
+                Some(marks) => {
+                    format!("split column says {:?}, which no part takes", marks[item])
+                }
+                None => "in no part of the split".to_owned(),
+            };
+            match counts.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((reason, 1)),
+            }
+        }
+        let modality = modality.name().to_owned();
+        all.extend(counts.into_iter().map(|(reason, items)| LeftOut {
+            modality: modality.clone(),
+            reason,
+            items,
+        }));
+    }
+    all
+}

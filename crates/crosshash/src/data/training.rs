@@ -1,0 +1,48 @@
+//! `Training`: the training and validation items of a data set, and no way to its queries.
+//!
+//! Methods, normalisers and vocabularies are fitted on a `Training`; only
+//! [`Dataset::training`](super::Dataset::training) makes one. So leaking queries into
+//! training does not type-check.
+
+use super::{Dataset, Part, Split, View};
+use crate::Result;
+
+/// What training code gets to see.
+#[derive(Debug, Clone, Copy)]
+pub struct Training<'a> {
+    dataset: &'a Dataset,
+    split: &'a Split,
+}
+
+impl<'a> Training<'a> {
+    pub(super) fn new(dataset: &'a Dataset, split: &'a Split) -> Training<'a> {
+        let fits = split.modalities() == dataset.modalities().len();
+        assert!(fits, "the split belongs to another data set");
+        Training { dataset, split }
+    }
+
+    /// The modalities' names, in order.
+    pub fn modalities(&self) -> impl Iterator<Item = &'a str> {
+        self.dataset.modalities().iter().map(super::Modality::name)
+    }
+
+    /// The names of the labels.
+    pub fn label_names(&self) -> &'a [String] {
+        self.dataset.label_names()
+    }
+
+    /// The training items of a modality.
+    pub fn train(&self, modality: &str) -> Result<View<'a>> {
+        self.dataset.part(self.split, modality, Part::Train)
+    }
+
+    /// The validation items of a modality; there may be none.
+    pub fn validation(&self, modality: &str) -> Result<View<'a>> {
+        self.dataset.part(self.split, modality, Part::Validation)
+    }
+
+    /// The hash that identifies the split.
+    pub fn split_hash(&self) -> u64 {
+        self.split.hash()
+    }
+}

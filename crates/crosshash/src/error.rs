@@ -1,0 +1,146 @@
+//! What can go wrong with data, supervision and learning: what was found, where (file, row,
+//! column), and what to do about it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// `Result` with this crate's [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Every way in which input to this crate can be wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Codes or labels are wrong.
+    #[error(transparent)]
+    Codes(#[from] crosshash_codes::Error),
+    /// The operating system refused; the message names the path.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// One row or cell is wrong.
+    #[error("{place}{}: {what}", Column(column))]
+    Cell {
+        /// The row.
+        place: Place,
+        /// The column, by name or number, if it is known.
+        column: Option<String>,
+        /// What was found, what was wanted, what to do.
+        what: String,
+    },
+    /// A column, variable, modality or label that is not there.
+    #[error("no {kind} named {name:?}; there are: {known}")]
+    Unknown {
+        /// What kind of thing was looked for.
+        kind: &'static str,
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// An id that occurs twice in one modality.
+    #[error(
+        "id {id:?} occurs twice in modality {modality}: items {first} and {second}; ids name one item each"
+    )]
+    TwiceId {
+        /// The modality.
+        modality: String,
+        /// The id.
+        id: String,
+        /// Item number of the first, counted from 0.
+        first: usize,
+        /// Item number of the second, counted from 0.
+        second: usize,
+    },
+    /// Two modalities without a label in common: nothing could be learnt across them.
+    #[error(
+        "modalities {left} and {right} share no label; {left} has e.g. {left_example}, {right} has e.g. {right_example}: give both the same label names"
+    )]
+    NoSharedLabel {
+        /// First modality.
+        left: String,
+        /// Second modality.
+        right: String,
+        /// A label of the first.
+        left_example: String,
+        /// A label of the second.
+        right_example: String,
+    },
+    /// Content that is not what it should be, as a sentence.
+    #[error("{what}")]
+    Content {
+        /// What was found, what was wanted, what to do.
+        what: String,
+    },
+    /// Another error, with the file in which it happened.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong in it.
+        source: Box<Error>,
+    },
+}
+
+impl Error {
+    /// A content error from a sentence.
+    pub fn content(what: impl Into<String>) -> Error {
+        Error::Content { what: what.into() }
+    }
+
+    /// An error in one cell.
+    pub fn cell(place: Place, column: impl Into<String>, what: impl Into<String>) -> Error {
+        Error::Cell { place, column: Some(column.into()), what: what.into() }
+    }
+
+    /// An error in a whole row.
+    pub fn row(place: Place, what: impl Into<String>) -> Error {
+        Error::Cell { place, column: None, what: what.into() }
+    }
+
+    /// A name that is not among the known ones.
+    pub fn unknown<'a>(
+        kind: &'static str,
+        name: impl Into<String>,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Error {
+        let known: Vec<&str> = known.into_iter().collect();
+        let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+        Error::Unknown { kind, name: name.into(), known }
+    }
+
+    /// Names the file in which this error happened, unless it names one already.
+    #[must_use]
+    pub fn at(self, path: &Path) -> Error {
+        match self {
+            Error::File { .. } | Error::Io(_) => self,
+            other => Error::File { path: path.to_owned(), source: Box::new(other) },
+        }
+    }
+}
+
+/// Where in a file: tables are counted in lines as editors show them (from 1), arrays in
+/// rows as programs index them (from 0).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// A line of a text file, from 1.
+    Line(u64),
+    /// A row of an array or a Parquet file, from 0.
+    Row(usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Line(line) => write!(f, "line {line}"),
+            Place::Row(row) => write!(f, "row {row}"),
+        }
+    }
+}
+
+struct Column<'a>(&'a Option<String>);
+
+impl fmt::Display for Column<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or(Ok(()), |column| write!(f, ", column {column}"))
+    }
+}

@@ -1,0 +1,234 @@
+//! Splits: the wall between training and queries, sizes, groups, strata, and the hash.
+
+use std::collections::HashSet;
+
+use crosshash::data::{
+    Choice, Dataset, Dense, Features, Modality, Part, Parts, Plan, Split,
+};
+use crosshash_codes::Labels;
+use proptest::prelude::*;
+
+/// Items `prefix0..`, label `i % classes` (and 0 for every seventh).
+fn modality(name: &str, ids: &[String], classes: usize) -> Modality {
+    let features = Features::Dense(Dense::from_floats(1, vec![0.5; ids.len()]).unwrap());
+    let rows = (0..ids.len()).map(|i| {
+        let own = u32::try_from(i % classes).unwrap();
+        if i % 7 == 0 { vec![own, 0] } else { vec![own] }
+    });
+    let labels = Labels::from_indices(classes, rows).unwrap();
+    Modality::new(name, ids.to_vec(), features, labels).unwrap()
+}
+
+fn names(classes: usize) -> Vec<String> {
+    (0..classes).map(|label| format!("l{label}")).collect()
+}
+
+fn ids(range: std::ops::Range<usize>) -> Vec<String> {
+    range.map(|i| format!("n{i}")).collect()
+}
+
+fn paired(n: usize) -> Dataset {
+    let (image, text) = (ids(0..n), ids(n / 4..n + n / 4));
+    let modalities = vec![modality("image", &image, 5), modality("text", &text, 5)];
+    Dataset::new("trial", names(5), modalities).unwrap()
+}
+
+fn ids_in<'a>(dataset: &'a Dataset, split: &Split, part: Part) -> HashSet<&'a str> {
+    let each = dataset.modalities().iter().enumerate();
+    each.flat_map(|(k, m)| split.items(k, part).iter().map(|&i| m.ids()[i].as_str()))
+        .collect()
+}
+
+#[test]
+fn training_sees_neither_queries_nor_their_pairs() {
+    let dataset = paired(400);
+    let plan = Plan {
+        seed: 3,
+        query: Some(Choice::Count(60)),
+        train: Some(Choice::Count(200)),
+        validation: Some(Choice::Count(40)),
+        ..Plan::default()
+    };
+    let split = plan.draw(&dataset).unwrap();
+    let queries = ids_in(&dataset, &split, Part::Query);
+    assert_eq!(queries.len(), 60);
+    assert_eq!(ids_in(&dataset, &split, Part::Train).len(), 200);
+    assert_eq!(ids_in(&dataset, &split, Part::Validation).len(), 40);
+    assert_eq!(ids_in(&dataset, &split, Part::Database).len(), 500 - 60);
+    let training = dataset.training(&split);
+    for name in ["image", "text"] {
+        for view in [training.train(name).unwrap(), training.validation(name).unwrap()] {
+            assert!((0..view.len()).all(|at| !queries.contains(view.id(at))));
+        }
+    }
+    let err = training.train("sound").unwrap_err();
+    assert_eq!(err.to_string(), "no modality named \"sound\"; there are: image, text");
+}
+
+#[test]
+fn the_queries_do_not_depend_on_the_training_size() {
+    let dataset = paired(300);
+    let with = |train| {
+        let (query, train) = (Some(Choice::Share(0.1)), Some(Choice::Count(train)));
+        Plan { seed: 9, query, train, ..Plan::default() }.draw(&dataset).unwrap()
+    };
+    let (small, large) = (with(10), with(200));
+    assert_eq!(
+        ids_in(&dataset, &small, Part::Query),
+        ids_in(&dataset, &large, Part::Query)
+    );
+    assert_ne!(small.hash(), large.hash());
+    assert_eq!(with(10).hash(), small.hash());
+}
+
+#[test]
+fn the_hash_does_not_depend_on_the_order_of_rows() {
+    let mut turned = ids(0..50);
+    turned.reverse();
+    let of = |ids: &[String]| {
+        let classes = 1;
+        let m = modality("image", ids, classes);
+        let dataset = Dataset::new("trial", names(classes), vec![m]).unwrap();
+        let plan = Plan { query: Some(Choice::Count(7)), ..Plan::default() };
+        plan.draw(&dataset).unwrap().hash()
+    };
+    assert_eq!(of(&ids(0..50)), of(&turned));
+}
+
+#[test]
+fn a_group_stays_together() {
+    let n = 300;
+    let sketch = modality("sketch", &ids(0..n), 5)
+        .with_groups((0..n).map(|i| format!("photo{}", i / 4)).collect())
+        .unwrap();
+    let photo_ids: Vec<String> = (0..n / 4).map(|i| format!("photo{i}")).collect();
+    let photo = modality("photo", &photo_ids, 5);
+    let dataset = Dataset::new("sketches", names(5), vec![sketch, photo]).unwrap();
+    let (query, validation) = (Some(Choice::Count(100)), Some(Choice::Share(0.1)));
+    let stratify = true;
+    let plan = Plan { seed: 1, stratify, query, validation, ..Plan::default() };
+    let split = plan.draw(&dataset).unwrap();
+    let units = |part| -> HashSet<&str> {
+        let each = dataset.modalities().iter().enumerate();
+        each.flat_map(|(k, m)| split.items(k, part).iter().map(|&i| m.unit(i))).collect()
+    };
+    assert!(units(Part::Query).is_disjoint(&units(Part::Train)));
+    assert!(units(Part::Query).is_disjoint(&units(Part::Validation)));
+    assert!(units(Part::Train).is_disjoint(&units(Part::Validation)));
+    assert_eq!(ids_in(&dataset, &split, Part::Query).len(), 100, "20 groups of 4 + 1");
+}
+
+#[test]
+fn a_group_on_both_sides_is_refused() {
+    let sketch = modality("sketch", &ids(0..4), 2)
+        .with_groups(["p", "p", "q", "q"].map(String::from).to_vec())
+        .unwrap();
+    let dataset = Dataset::new("sketches", names(2), vec![sketch]).unwrap();
+    let parts = Parts { train: vec![0, 2], query: vec![3], ..Parts::default() };
+    let err = Split::new(&dataset, vec![parts]).unwrap_err();
+    assert_eq!(
+        err.to_string(),
+        "group \"q\" (item \"n3\") is a query of modality sketch and in train of modality \
+         sketch: queries must be unknown to training"
+    );
+}
+
+#[test]
+fn given_columns_make_the_parts_and_the_rest_is_counted() {
+    let marks = |n: usize| -> Vec<String> {
+        (0..n).map(|i| ["train", "train", "test", "none"][i % 4].to_owned()).collect()
+    };
+    let image = modality("image", &ids(0..40), 3).with_marks(marks(40)).unwrap();
+    let dataset = Dataset::new("given", names(3), vec![image]).unwrap();
+    let value = |value: &str| Some(Choice::Marked(vec![value.to_owned()]));
+    let plan = Plan {
+        query: value("test"),
+        database: value("train"),
+        train: Some(Choice::Count(12)),
+        ..Plan::default()
+    };
+    let split = plan.draw(&dataset).unwrap();
+    let sizes = Part::ALL.map(|part| split.items(0, part).len());
+    assert_eq!(sizes, [12, 0, 10, 20]);
+    assert_eq!(split.left_out().len(), 1);
+    assert_eq!(split.left_out()[0].items, 10);
+    assert!(split.left_out()[0].reason.contains("none"), "{:?}", split.left_out());
+
+    let err = Plan { query: value("tset"), ..Plan::default() }.draw(&dataset).unwrap_err();
+    assert_eq!(
+        err.to_string(),
+        "split, query: no value of the split column named \"tset\"; there are: none, test, train"
+    );
+    let too_many = Plan { train: Some(Choice::Count(41)), ..Plan::default() };
+    assert_eq!(
+        too_many.draw(&dataset).unwrap_err().to_string(),
+        "split, train: 41 items are asked for, there are 40"
+    );
+}
+
+#[test]
+fn strata_keep_their_shares() {
+    // 1000 items; label l has frequency about 1 / (l + 1), several at once.
+    let rows = (0..1000_u32).map(|i| (0..12).filter(|l| (i * 7) % (l + 1) == 0).collect());
+    let rows: Vec<Vec<u32>> = rows.collect();
+    let labels = Labels::from_indices(12, &rows).unwrap();
+    let features = Features::Dense(Dense::from_floats(1, vec![0.0; 1000]).unwrap());
+    let image = Modality::new("image", ids(0..1000), features, labels).unwrap();
+    let dataset = Dataset::new("strata", names(12), vec![image]).unwrap();
+    let query = Some(Choice::Share(0.2));
+    let split = Plan { stratify: true, query, ..Plan::default() }.draw(&dataset).unwrap();
+    assert_eq!(split.items(0, Part::Query).len(), 200);
+    let drawn = dataset.queries(&split, "image").unwrap().labels().histogram();
+    let all = dataset.modalities()[0].labels().histogram();
+    for label in 0..12 {
+        let wanted = all[label] as f64 * 0.2;
+        assert!(
+            (drawn[label] as f64 - wanted).abs() <= 2.5,
+            "{label}: {drawn:?} of {all:?}"
+        );
+    }
+}
+
+#[test]
+fn modalities_without_a_common_label_are_refused() {
+    let of = |name: &str, label: u32| {
+        let labels = Labels::from_indices(2, [[label]]).unwrap();
+        let features = Features::Dense(Dense::from_floats(1, vec![0.0]).unwrap());
+        Modality::new(name, ids(0..1), features, labels).unwrap()
+    };
+    let err = Dataset::new("d", names(2), vec![of("image", 0), of("text", 1)]).unwrap_err();
+    assert_eq!(
+        err.to_string(),
+        "modalities image and text share no label; image has e.g. l0, text has e.g. l1: give \
+         both the same label names"
+    );
+}
+
+proptest! {
+    #[test]
+    fn any_plan_keeps_the_wall(
+        n in 4_usize..120,
+        seed: u64,
+        stratify: bool,
+        groups in 1_usize..8,
+        query in 0.0..0.9_f64,
+        validation in 0.0..0.9_f64,
+    ) {
+        let image = modality("image", &ids(0..n), 3)
+            .with_groups((0..n).map(|i| format!("g{}", i / groups)).collect())
+            .unwrap();
+        let text = modality("text", &ids(n / 2..n + 3), 3)
+            .with_groups((n / 2..n + 3).map(|i| format!("g{}", i / groups)).collect())
+            .unwrap();
+        let dataset = Dataset::new("any", names(3), vec![image, text]).unwrap();
+        let (query, validation) = (Some(Choice::Share(query)), Some(Choice::Share(validation)));
+        let plan = Plan { seed, stratify, query, validation, ..Plan::default() };
+        // `Split::new` refuses every leak, so a split that is made has none.
+        match plan.draw(&dataset) {
+            Ok(split) => prop_assert_eq!(plan.draw(&dataset).unwrap(), split),
+            Err(err) => prop_assert_eq!(
+                err.to_string(), "the split leaves nothing to train on"
+            ),
+        }
+    }
+}
