@@ -22,5 +22,6 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Eval(command::eval::Args),
+    Coefficients(command::coefficients::Args),
     Bench(command::bench::Args),
 }

@@ -4,6 +4,7 @@
 
 mod cli;
 mod command;
+mod label_file;
 mod progress;
 
 use std::process::ExitCode;

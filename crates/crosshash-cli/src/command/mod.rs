@@ -1,6 +1,7 @@
 //! One file per subcommand: parse, call the library, write.
 
 pub(crate) mod bench;
+pub(crate) mod coefficients;
 pub(crate) mod eval;
 
 use std::process::ExitCode;
@@ -19,5 +20,6 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
     match cli.command {
         Command::Eval(args) => eval::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Coefficients(args) => coefficients::run(&args),
     }
 }

@@ -1,5 +1,7 @@
 //! `crosshash bench`: speed against the peer, in one run, as a ratio.
 
+mod coefficients;
+
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -13,8 +15,12 @@ pub(crate) struct Args {
 }
 
 #[derive(Subcommand)]
-enum What {}
+enum What {
+    Coefficients(coefficients::Args),
+}
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    match args.what {}
+    match &args.what {
+        What::Coefficients(args) => coefficients::run(args),
+    }
 }
