@@ -4,7 +4,6 @@
 
 mod cli;
 mod command;
-mod label_file;
 mod progress;
 
 use std::process::ExitCode;

@@ -3,12 +3,42 @@
 //!
 //! This crate is the ground floor of crosshash. It knows integers and slices, no tensors and
 //! no method names, so that codes of any origin are judged by the same lines.
+//!
+//! ```
+//! use crosshash_codes::eval::{evaluate, Options};
+//! use crosshash_codes::{Bits, Codes, Labels};
+//!
+//! let bits = Bits::new(4)?;
+//! let query = Codes::from_signs(bits, &[0.3, -0.1, 0.0, -2.0])?; // bits 1 0 1 0
+//! let database = Codes::from_signs(bits, &[
+//!     1.0, -1.0, 1.0, -1.0, // distance 0
+//!     1.0, 1.0, 1.0, -1.0, // distance 1
+//!     -1.0, 1.0, -1.0, 1.0, // distance 4
+//! ])?;
+//! let query_labels = Labels::from_indices(3, [[0_u32]])?;
+//! let database_labels = Labels::from_indices(3, [[0_u32], [1], [0]])?;
+//!
+//! let report = evaluate(
+//!     &query,
+//!     &database,
+//!     &query_labels,
+//!     &database_labels,
+//!     &Options::default(),
+//!     &|_| {},
+//! )?;
+//! // relevant items stand at ranks 1 and 3: AP = (1/1 + 2/3) / 2
+//! assert!((report.map.tie_aware - 5.0 / 6.0).abs() < 1e-12);
+//! # Ok::<(), crosshash_codes::Error>(())
+//! ```
 
 mod codes;
 mod error;
-
+pub mod eval;
+pub mod format;
+pub mod kernel;
 mod labels;
-
+pub mod npy;
+pub mod read;
 pub mod write;
 
 pub use codes::{BitOrder, Bits, Codes};

@@ -82,7 +82,7 @@ enum KindArg {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     fs_err::create_dir_all(&args.out)?;
-    let labels = crate::label_file::labels(&args.labels)?;
+    let labels = crosshash_codes::read::labels(&args.labels)?;
     let started = Instant::now();
     let found = {
         let progress = Progress::new("coefficients (thousandths)", 1000);

@@ -75,7 +75,7 @@ struct Peer {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut table = Table { json: args.json, begun: false };
     if let Some(path) = &args.labels {
-        let labels = crate::label_file::labels(path)?;
+        let labels = crosshash_codes::read::labels(path)?;
         table.print(&measure(&path.display().to_string(), &labels, !args.no_peer)?)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -142,7 +142,7 @@ fn peer(labels: &Labels, ours: &Coefficients) -> Result<Result<(Peer, f64), Stri
     ));
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("labels.npy");
-    crate::label_file::write_labels(&file, labels)?;
+    crosshash_codes::npy::write_labels(&file, labels)?;
     let answer = Command::new("python3")
         .args(["-c", PEER])
         .arg(&file)
