@@ -7,15 +7,20 @@
 //! | `modality.rs` | items with ids, features, labels, groups |
 //! | `split.rs`, `plan.rs` | train, validation, query, database; how they are drawn |
 //! | `training.rs` | all that training code gets to see |
+//! | `emoji/` | the data set that needs no files: pictures, drawings and words of emoji |
+//! | `raster.rs`, `descriptor.rs` | small pictures and hand-made features of them |
 //!
 //! After this module nobody knows a file format.
 
 mod dense;
+pub mod descriptor;
 mod draw;
+pub mod emoji;
 mod features;
 mod map;
 mod modality;
 mod plan;
+mod raster;
 mod sparse;
 mod split;
 mod training;
@@ -24,6 +29,7 @@ pub use dense::{Dense, Number};
 pub use features::{Features, PicturePlace, Pictures, Texts};
 pub use modality::{Modality, View};
 pub use plan::{Choice, Plan};
+pub use raster::Raster;
 pub use sparse::Sparse;
 pub use split::{Part, Parts, Split};
 pub use training::Training;

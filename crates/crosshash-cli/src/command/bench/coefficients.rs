@@ -177,16 +177,9 @@ fn difference(path: &Path, ours: &Coefficients, part: Part) -> Result<f64> {
 fn made_labels(n: usize) -> Result<Labels> {
     const THEMES: usize = 40;
     let mut rng = ChaCha8Rng::seed_from_u64(20);
-    let zipf = |k: usize, rng: &mut ChaCha8Rng| -> usize {
-        // inverse of the distribution with density 1/x on 1 .. k+1
-        let x = ((k + 1) as f64).powf(rng.random::<f64>());
-        (x.floor().max(1.0) as usize - 1).min(k - 1)
-    };
     let themes: Vec<Vec<(u32, f64)>> = (0..THEMES)
         .map(|_| {
-            let label =
-                |rng: &mut ChaCha8Rng| u32::try_from(zipf(CLASSES, rng)).unwrap_or(0);
-            (0..7).map(|_| (label(&mut rng), rng.random_range(0.05..0.8))).collect()
+            (0..7).map(|_| (zipf(CLASSES, &mut rng), rng.random_range(0.05..0.8))).collect()
         })
         .collect();
     let mut labels = Labels::from_indices(CLASSES, [[0_u32; 0]; 0])?;
@@ -194,7 +187,7 @@ fn made_labels(n: usize) -> Result<Labels> {
     for _ in 0..n {
         row.clear();
         for _ in 0..rng.random_range(1..=3) {
-            let theme = &themes[zipf(THEMES, &mut rng)];
+            let theme = &themes[zipf(THEMES, &mut rng) as usize];
             row.extend(
                 theme.iter().filter(|(_, p)| rng.random_bool(*p)).map(|(label, _)| label),
             );
@@ -205,6 +198,16 @@ fn made_labels(n: usize) -> Result<Labels> {
         labels.push(&row)?;
     }
     Ok(labels)
+}
+
+/// One of `0 .. k`, the first ones much more often.
+fn zipf(k: usize, rng: &mut ChaCha8Rng) -> u32 {
+    let x = (k as f64 + 1.0).powf(rng.random::<f64>());
+    let mut pick = 0;
+    while f64::from(pick) + 2.0 <= x && (pick as usize) + 1 < k {
+        pick += 1;
+    }
+    pick
 }
 
 /// The most memory this process has held, where the system says.
