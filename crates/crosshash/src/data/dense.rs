@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use half::f16;
 
-use super::map::Map;
+use super::bytes::Bytes;
 use crate::{Error, Place, Result};
 
 /// Rows of one width, read by ranges.
@@ -31,29 +31,59 @@ pub enum Number {
     F64,
     /// Bytes.
     U8,
+    /// Signed bytes.
+    I8,
+    /// 16 bits, unsigned.
+    U16,
+    /// 16 bits, signed.
+    I16,
+    /// 32 bits, unsigned.
+    U32,
+    /// 32 bits, signed.
+    I32,
+    /// 64 bits, unsigned.
+    U64,
+    /// 64 bits, signed.
+    I64,
 }
 
 impl Number {
     /// Bytes of one number.
     pub fn size(self) -> usize {
         match self {
-            Number::U8 => 1,
-            Number::F16 => 2,
-            Number::F32 => 4,
-            Number::F64 => 8,
+            Number::U8 | Number::I8 => 1,
+            Number::F16 | Number::U16 | Number::I16 => 2,
+            Number::F32 | Number::U32 | Number::I32 => 4,
+            Number::F64 | Number::U64 | Number::I64 => 8,
         }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "f64 is rounded to f32 on purpose")]
-    fn read(self, bytes: &[u8]) -> f32 {
+    /// The number in as many bytes as it takes, rounded to `f32`.
+    #[expect(clippy::cast_possible_truncation, reason = "features are single precision")]
+    pub(crate) fn read(self, bytes: &[u8]) -> f32 {
+        self.wide(bytes) as f32
+    }
+
+    /// The number in as many bytes as it takes; NaN if there are not as many.
+    pub(crate) fn wide(self, bytes: &[u8]) -> f64 {
         match (self, bytes) {
-            (Number::U8, &[a]) => f32::from(a),
-            (Number::F16, &[a, b]) => f16::from_le_bytes([a, b]).to_f32(),
-            (Number::F32, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]),
-            (Number::F64, &[a, b, c, d, e, f, g, h]) => {
-                f64::from_le_bytes([a, b, c, d, e, f, g, h]) as f32
+            (Number::U8, &[a]) => f64::from(a),
+            (Number::I8, &[a]) => f64::from(i8::from_le_bytes([a])),
+            (Number::F16, &[a, b]) => f16::from_le_bytes([a, b]).to_f64(),
+            (Number::U16, &[a, b]) => f64::from(u16::from_le_bytes([a, b])),
+            (Number::I16, &[a, b]) => f64::from(i16::from_le_bytes([a, b])),
+            (Number::F32, &[a, b, c, d]) => f64::from(f32::from_le_bytes([a, b, c, d])),
+            (Number::U32, &[a, b, c, d]) => f64::from(u32::from_le_bytes([a, b, c, d])),
+            (Number::I32, &[a, b, c, d]) => f64::from(i32::from_le_bytes([a, b, c, d])),
+            (_, eight) => {
+                let Ok(eight) = <[u8; 8]>::try_from(eight) else { return f64::NAN };
+                match self {
+                    Number::F64 => f64::from_le_bytes(eight),
+                    Number::U64 => u64::from_le_bytes(eight) as f64,
+                    Number::I64 => i64::from_le_bytes(eight) as f64,
+                    _ => f64::NAN,
+                }
             }
-            _ => f32::NAN,
         }
     }
 }
@@ -68,8 +98,7 @@ struct Block {
 #[derive(Clone)]
 enum Store {
     Floats(Arc<[f32]>),
-    Bytes(Arc<[u8]>),
-    Mapped { map: Map, offset: usize, number: Number, by_columns: bool },
+    Raw { bytes: Bytes, offset: usize, number: Number, by_columns: bool },
 }
 
 /// Where the numbers of a mapped array stand.
@@ -97,23 +126,25 @@ impl Dense {
     pub fn from_bytes(width: usize, values: Vec<u8>) -> Result<Dense> {
         check_whole(width, values.len())?;
         let rows = values.len() / width;
-        Ok(Dense::of(width, rows, Store::Bytes(values.into()), None))
+        let bytes = Bytes::Owned(values.into());
+        let store = Store::Raw { bytes, offset: 0, number: Number::U8, by_columns: false };
+        Ok(Dense::of(width, rows, store, None))
     }
 
-    /// Rows that stay in a mapped file.
-    pub(crate) fn mapped(map: Map, layout: Layout, path: &Path) -> Result<Dense> {
+    /// Rows that stay in the bytes of a file.
+    pub(crate) fn raw(bytes: Bytes, layout: Layout, path: &Path) -> Result<Dense> {
         let Layout { rows, width, offset, number, by_columns } = layout;
         let wanted = rows.checked_mul(width).and_then(|n| n.checked_mul(number.size()));
         let wanted = wanted.and_then(|n| n.checked_add(offset));
-        if width == 0 || wanted.is_none_or(|end| end > map.len()) {
+        if width == 0 || wanted.is_none_or(|end| end > bytes.len()) {
             return Err(Error::content(format!(
                 "{rows} rows of {width} numbers do not fit into the {} bytes of the file: \
                  it is cut short or not what its head says",
-                map.len()
+                bytes.len()
             ))
             .at(path));
         }
-        let store = Store::Mapped { map, offset, number, by_columns };
+        let store = Store::Raw { bytes, offset, number, by_columns };
         Ok(Dense::of(width, rows, store, Some(path.to_owned())))
     }
 
@@ -151,7 +182,9 @@ impl Dense {
 
     /// Whether the rows stay on disk.
     pub fn is_mapped(&self) -> bool {
-        self.blocks.iter().any(|block| matches!(block.store, Store::Mapped { .. }))
+        self.blocks
+            .iter()
+            .any(|block| matches!(block.store, Store::Raw { bytes: Bytes::Mapped(_), .. }))
     }
 
     /// The rows with these numbers, in this order; nothing is copied.
@@ -214,21 +247,17 @@ impl Dense {
         let start = row * self.width;
         match &block.store {
             Store::Floats(values) => out.copy_from_slice(&values[start..][..self.width]),
-            Store::Bytes(values) => {
-                let bytes = &values[start..][..self.width];
-                out.iter_mut().zip(bytes).for_each(|(o, &b)| *o = f32::from(b));
-            }
-            Store::Mapped { map, offset, number, by_columns: false } => {
+            Store::Raw { bytes, offset, number, by_columns: false } => {
                 let size = number.size();
-                let bytes = &map[offset + start * size..][..self.width * size];
-                let numbers = bytes.chunks_exact(size);
+                let row = &bytes[offset + start * size..][..self.width * size];
+                let numbers = row.chunks_exact(size);
                 out.iter_mut().zip(numbers).for_each(|(o, b)| *o = number.read(b));
             }
-            Store::Mapped { map, offset, number, by_columns: true } => {
+            Store::Raw { bytes, offset, number, by_columns: true } => {
                 let size = number.size();
                 for (column, o) in out.iter_mut().enumerate() {
                     let at = offset + (column * block.rows + row) * size;
-                    *o = number.read(&map[at..][..size]);
+                    *o = number.read(&bytes[at..][..size]);
                 }
             }
         }

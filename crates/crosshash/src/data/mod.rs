@@ -12,26 +12,31 @@
 //!
 //! After this module nobody knows a file format.
 
+mod bytes;
 mod dense;
 pub mod descriptor;
 mod draw;
 pub mod emoji;
 mod features;
-mod map;
 mod modality;
+mod normalise;
 mod plan;
 mod raster;
+mod read;
 mod sparse;
 mod split;
+mod text;
 mod training;
 
 pub use dense::{Dense, Number};
 pub use features::{Features, PicturePlace, Pictures, Texts};
 pub use modality::{Modality, View};
+pub use normalise::{Normaliser, Standardiser};
 pub use plan::{Choice, Plan};
 pub use raster::Raster;
 pub use sparse::Sparse;
 pub use split::{Part, Parts, Split};
+pub use text::{Analyser, Analysis, Language, Vocabulary, Weights};
 pub use training::Training;
 
 use crate::{Error, Result};

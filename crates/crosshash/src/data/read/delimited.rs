@@ -1,0 +1,63 @@
+//! CSV and TSV tables with one header line.
+//!
+//! CSV cells may be quoted (RFC 4180). TSV cells are taken as they stand: a quotation mark is
+//! a character like any other, and a cell holds neither tab nor line break.
+
+use std::io::BufReader;
+use std::path::Path;
+
+use csv::{ErrorKind, ReaderBuilder, StringRecord};
+
+use super::table::{self, Cell, Column, Table, Wanted};
+use crate::{Error, Place, Result};
+
+pub(super) fn csv(path: &Path, wanted: &[Wanted]) -> Result<Table> {
+    read(path, wanted, ReaderBuilder::new().delimiter(b','))
+}
+
+pub(super) fn tsv(path: &Path, wanted: &[Wanted]) -> Result<Table> {
+    read(path, wanted, ReaderBuilder::new().delimiter(b'\t').quoting(false))
+}
+
+fn read(path: &Path, wanted: &[Wanted], builder: &ReaderBuilder) -> Result<Table> {
+    let file = BufReader::with_capacity(1 << 20, fs_err::File::open(path)?);
+    let mut reader = builder.from_reader(file);
+    let header = reader.headers().map_err(|err| fault(&err))?;
+    let there: Vec<String> =
+        header.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned()).collect();
+    let places = table::places(wanted, &there)?;
+    if let Some(numbers) = wanted.iter().find(|want| matches!(want, Wanted::Numbers(_))) {
+        return Err(Error::content(format!(
+            "column {} of a text table holds no lists of numbers; use JSONL, Parquet or .npy",
+            numbers.name()
+        )));
+    }
+    let mut columns: Vec<Vec<Cell>> = vec![Vec::new(); wanted.len()];
+    let mut lines = Vec::new();
+    let mut record = StringRecord::new();
+    while reader.read_record(&mut record).map_err(|err| fault(&err))? {
+        lines.push(record.position().map_or(0, csv::Position::line));
+        for (column, &at) in columns.iter_mut().zip(&places) {
+            column.push(Cell::Text(record[at].to_owned()));
+        }
+    }
+    let rows = lines.len();
+    let columns = columns.into_iter().map(Column::Cells).collect();
+    Ok(Table::new(wanted, columns, Some(lines), rows))
+}
+
+fn fault(err: &csv::Error) -> Error {
+    let line =
+        |pos: &Option<csv::Position>| Place::Line(pos.as_ref().map_or(1, |p| p.line()));
+    match err.kind() {
+        ErrorKind::UnequalLengths { pos, expected_len, len } => {
+            let what = format!("{len} cells, the header has {expected_len}");
+            Error::row(line(pos), what)
+        }
+        ErrorKind::Utf8 { pos, err } => {
+            let what = format!("cell {} is not UTF-8", err.field() + 1);
+            Error::row(line(pos), what)
+        }
+        other => Error::content(format!("cannot be read as a table: {other:?}")),
+    }
+}

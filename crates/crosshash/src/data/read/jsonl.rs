@@ -1,0 +1,96 @@
+//! JSONL tables: one JSON object per line, all with the columns that are asked for.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::table::{Cell, Column, Rows, Table, Wanted};
+use crate::{Error, Place, Result};
+
+enum Building {
+    Cells(Vec<Cell>),
+    Numbers(Rows),
+}
+
+pub(super) fn table(path: &Path, wanted: &[Wanted]) -> Result<Table> {
+    let mut building: Vec<Building> = wanted
+        .iter()
+        .map(|want| match want {
+            Wanted::Cells(_) => Building::Cells(Vec::new()),
+            Wanted::Numbers(name) => Building::Numbers(Rows::new(name)),
+        })
+        .collect();
+    let mut lines = Vec::new();
+    let file = BufReader::with_capacity(1 << 20, fs_err::File::open(path)?);
+    for (line, number) in file.lines().zip(1_u64..) {
+        let place = Place::Line(number);
+        let line = line.map_err(|err| match err.kind() {
+            std::io::ErrorKind::InvalidData => Error::row(place, "not UTF-8"),
+            _ => err.into(),
+        })?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let object: Map<String, Value> = serde_json::from_str(&line)
+            .map_err(|err| Error::row(place, format!("not a JSON object: {err}")))?;
+        lines.push(number);
+        for (want, column) in wanted.iter().zip(&mut building) {
+            add(want.name(), &object, place, column)?;
+        }
+    }
+    let finish = |column| match column {
+        Building::Cells(cells) => Ok(Column::Cells(cells)),
+        Building::Numbers(rows) => rows.finish(path),
+    };
+    let columns = building.into_iter().map(finish).collect::<Result<_>>()?;
+    let rows = lines.len();
+    Ok(Table::new(wanted, columns, Some(lines), rows))
+}
+
+fn add(
+    name: &str,
+    object: &Map<String, Value>,
+    place: Place,
+    column: &mut Building,
+) -> Result<()> {
+    let value = object.get(name).ok_or_else(|| {
+        let unknown = Error::unknown("column", name, object.keys().map(String::as_str));
+        Error::row(place, unknown.to_string())
+    })?;
+    match column {
+        Building::Cells(cells) => cells.push(cell(name, value, place)?),
+        Building::Numbers(rows) => rows.push(place, &numbers(name, value, place)?)?,
+    }
+    Ok(())
+}
+
+fn cell(name: &str, value: &Value, place: Place) -> Result<Cell> {
+    match value {
+        Value::Array(values) => {
+            let each = values.iter().map(|value| plain(name, value, place));
+            Ok(Cell::List(each.collect::<Result<_>>()?))
+        }
+        value => plain(name, value, place).map(Cell::Text),
+    }
+}
+
+fn plain(name: &str, value: &Value, place: Place) -> Result<String> {
+    match value {
+        Value::Null => Ok(String::new()),
+        Value::String(text) => Ok(text.clone()),
+        Value::Bool(_) | Value::Number(_) => Ok(value.to_string()),
+        Value::Array(_) | Value::Object(_) => Err(Error::cell(
+            place,
+            name,
+            "holds neither a text, a number, nor a list of them",
+        )),
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "features are single precision")]
+fn numbers(name: &str, value: &Value, place: Place) -> Result<Vec<f32>> {
+    let refused = || Error::cell(place, name, "holds no list of numbers");
+    let values = value.as_array().ok_or_else(refused)?;
+    values.iter().map(|v| v.as_f64().map(|v| v as f32).ok_or_else(refused)).collect()
+}

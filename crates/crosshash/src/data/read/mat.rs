@@ -1,0 +1,99 @@
+//! MATLAB `.mat`: version 5 to 7 by `mat5.rs`, version 7.3 (HDF5) by `mat73.rs`.
+//!
+//! A matrix is items x features, as MATLAB shows it. An array of three or more axes has the
+//! items last, as MATLAB stacks pictures (224 x 224 x 3 x n in DCMH's files): n rows.
+
+use std::path::Path;
+
+use super::{mat5, mat73};
+use crate::data::bytes::Bytes;
+use crate::data::dense::Layout;
+use crate::data::{Features, Number};
+use crate::{Error, Result};
+
+pub(super) fn array(path: &Path, key: Option<&str>) -> Result<Features> {
+    let bytes = Bytes::open(path)?;
+    match hdf5_pure::is_hdf5_bytes(&bytes[..bytes.len().min(4096)]) {
+        true => mat73::array(path, key),
+        false => mat5::array(path, &bytes, key),
+    }
+}
+
+/// The variable to read: the one named, or the only one there is.
+pub(super) fn choose<'a, V>(
+    variables: &'a [V],
+    name: impl Fn(&V) -> &str,
+    key: Option<&str>,
+) -> Result<&'a V> {
+    let names = || variables.iter().map(&name);
+    match (key, variables) {
+        (Some(key), _) => names()
+            .position(|other| other == key)
+            .map(|at| &variables[at])
+            .ok_or_else(|| Error::unknown("variable", key, names())),
+        (None, [only]) => Ok(only),
+        (None, _) => {
+            let names: Vec<&str> = names().collect();
+            Err(Error::content(format!(
+                "the file holds {} variables; name one with key = \"...\": {}",
+                names.len(),
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+/// Numbers column after column, with MATLAB's axes, as rows.
+pub(super) fn layout(dims: &[usize], offset: usize, number: Number) -> Result<Layout> {
+    let (rows, width, by_columns) = match dims {
+        &[rows, width] => (rows, Some(width), true),
+        [axes @ .., items] if axes.len() >= 2 => {
+            (*items, axes.iter().try_fold(1_usize, |n, &axis| n.checked_mul(axis)), false)
+        }
+        _ => return Err(Error::content("an array needs two axes: items x features")),
+    };
+    let width =
+        width.ok_or_else(|| Error::content("the head names a size that cannot be"))?;
+    Ok(Layout { rows, width, offset, number, by_columns })
+}
+
+/// A matrix in compressed columns, as rows.
+pub(super) fn from_csc(
+    [n_rows, n_columns]: [usize; 2],
+    rows: &[usize],
+    starts: &[usize],
+    values: &[f64],
+) -> Result<Features> {
+    let whole = starts.len() == n_columns + 1
+        && starts.first() == Some(&0)
+        && starts.is_sorted()
+        && starts.last().is_some_and(|&end| end <= rows.len().min(values.len()));
+    if !whole || rows.iter().any(|&row| row >= n_rows) {
+        return Err(Error::content(
+            "the sparse matrix contradicts itself: the file is damaged",
+        ));
+    }
+    // Rows without cells cost memory too: a damaged count must not ask for all of it.
+    if n_rows > rows.len().saturating_mul(1000) + 100_000_000 {
+        return Err(Error::content(format!("a sparse matrix of {n_rows} rows cannot be")));
+    }
+    let mut cells: Vec<Vec<(u32, f32)>> = vec![Vec::new(); n_rows];
+    for column in 0..n_columns {
+        let number = u32::try_from(column).map_err(|_| {
+            Error::content("a sparse matrix of that many columns is not read")
+        })?;
+        for at in starts[column]..starts[column + 1] {
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "features are single precision"
+            )]
+            cells[rows[at]].push((number, values[at] as f32));
+        }
+    }
+    if n_columns == 0 {
+        return Err(Error::content("a matrix without columns is no set of features"));
+    }
+    let mut sparse = crate::data::Sparse::new(n_columns);
+    cells.iter_mut().try_for_each(|row| sparse.push(row))?;
+    Ok(Features::Sparse(sparse))
+}

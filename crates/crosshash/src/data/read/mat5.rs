@@ -1,0 +1,214 @@
+//! MATLAB version 5 to 7: numeric arrays and sparse matrices, plain or compressed.
+//!
+//! *MAT-File Format*, The MathWorks, chapter 1: a head of 128 bytes, then data elements of a
+//! tag (type, length) and content; a matrix element holds flags, dimensions, name and numbers.
+//! Written here because the crates at hand panic on damaged files (matrw), know no sparse
+//! matrices (matfile), or refuse a file for one variable they cannot read (mat5). A plain
+//! matrix stays in the mapped file; a compressed one is spooled.
+
+use std::io::Read as _;
+use std::ops::Range;
+use std::path::Path;
+
+use flate2::read::ZlibDecoder;
+
+use super::mat;
+use crate::data::bytes::{Bytes, Spool};
+use crate::data::{Dense, Features, Number};
+use crate::{Error, Result};
+
+const MATRIX: u32 = 14;
+const COMPRESSED: u32 = 15;
+const SPARSE_CLASS: u8 = 5;
+/// Enough of an inflated element to hold flags, dimensions and name.
+const HEAD: u64 = 1 << 12;
+
+pub(super) fn array(path: &Path, bytes: &Bytes, key: Option<&str>) -> Result<Features> {
+    let variables = variables(bytes)?;
+    let chosen = mat::choose(&variables, |variable| &variable.head.name, key)?;
+    let (bytes, content) = match chosen.compressed {
+        false => (bytes.clone(), chosen.content.clone()),
+        true => {
+            let mut spool = Spool::new();
+            std::io::copy(
+                &mut ZlibDecoder::new(&bytes[chosen.content.clone()]),
+                &mut spool,
+            )
+            .map_err(|err| Error::content(format!("cannot be unpacked: {err}")))?;
+            let bytes = spool.finish()?;
+            let content = element(&bytes, 0)?.content;
+            (bytes, content)
+        }
+    };
+    let head = Head::read(&bytes[..content.end], content.start)?;
+    match head.class {
+        SPARSE_CLASS => sparse(&bytes[..content.end], &head),
+        6..=15 => dense(path, &bytes, content.end, &head),
+        class => Err(Error::content(format!(
+            "variable {} is of class {class} (cell, struct, text or object), not numbers",
+            head.name
+        ))),
+    }
+}
+
+struct Variable {
+    head: Head,
+    content: Range<usize>,
+    compressed: bool,
+}
+
+/// What a matrix element says of itself before its numbers.
+struct Head {
+    class: u8,
+    dims: Vec<usize>,
+    name: String,
+    numbers: usize, // where they start
+}
+
+impl Head {
+    /// Reads the head of a matrix element whose content starts at `at`.
+    fn read(bytes: &[u8], at: usize) -> Result<Head> {
+        let flags = element(bytes, at)?;
+        let dims = element(bytes, flags.next)?;
+        let name = element(bytes, dims.next)?;
+        let word = bytes[flags.content].get(..4).ok_or_else(cut_short)?;
+        if word[1] & 0x08 != 0 {
+            return Err(Error::content("complex numbers are no features"));
+        }
+        let dims = bytes[dims.content].chunks_exact(4).map(|axis| {
+            let axis = i32::from_le_bytes([axis[0], axis[1], axis[2], axis[3]]);
+            usize::try_from(axis).map_err(|_| damaged())
+        });
+        Ok(Head {
+            class: word[0],
+            dims: dims.collect::<Result<_>>()?,
+            name: String::from_utf8_lossy(&bytes[name.content]).into_owned(),
+            numbers: name.next,
+        })
+    }
+}
+
+fn variables(bytes: &[u8]) -> Result<Vec<Variable>> {
+    match bytes.get(124..128) {
+        Some([_, _, b'I', b'M']) => {}
+        Some([_, _, b'M', b'I']) => {
+            return Err(Error::content(
+                "big-endian MATLAB files are not read; save it anew",
+            ));
+        }
+        _ => return Err(Error::content("not a MATLAB file of version 5, 7 or 7.3")),
+    }
+    let mut variables = Vec::new();
+    let mut at = 128;
+    while at + 8 <= bytes.len() {
+        let Element { kind, content, next } = element(bytes, at)?;
+        at = next;
+        let compressed = kind == COMPRESSED;
+        let head = match kind {
+            MATRIX => Head::read(&bytes[..content.end], content.start),
+            COMPRESSED => {
+                let mut start = Vec::new();
+                // A short or damaged stream shows when the variable is read as a whole.
+                let inflated = ZlibDecoder::new(&bytes[content.clone()]);
+                let _ = inflated.take(HEAD).read_to_end(&mut start);
+                Head::read(&start, 8)
+            }
+            _ => continue,
+        };
+        // Function handles and objects have other heads; they are not asked for by name.
+        if let Ok(head) = head
+            && !head.name.is_empty()
+        {
+            variables.push(Variable { head, content, compressed });
+        }
+    }
+    Ok(variables)
+}
+
+fn dense(path: &Path, bytes: &Bytes, end: usize, head: &Head) -> Result<Features> {
+    let numbers = element(&bytes[..end], head.numbers)?;
+    let number = number(numbers.kind)?;
+    let layout = mat::layout(&head.dims, numbers.content.start, number)?;
+    let wanted = layout.rows.checked_mul(layout.width);
+    let wanted = wanted.and_then(|n| n.checked_mul(number.size()));
+    if wanted != Some(numbers.content.len()) {
+        return Err(damaged());
+    }
+    Ok(Features::Dense(Dense::raw(bytes.clone(), layout, path)?))
+}
+
+fn sparse(bytes: &[u8], head: &Head) -> Result<Features> {
+    let &[n_rows, n_columns] = head.dims.as_slice() else { return Err(damaged()) };
+    let rows = element(bytes, head.numbers)?;
+    let starts = element(bytes, rows.next)?;
+    let values = element(bytes, starts.next)?;
+    let numbers = |part: &Element| -> Result<Vec<f64>> {
+        let number = number(part.kind)?;
+        let each = bytes[part.content.clone()].chunks_exact(number.size());
+        Ok(each.map(|bytes| number.wide(bytes)).collect())
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "saturates"
+    )]
+    let whole = |part| -> Result<Vec<usize>> {
+        Ok(numbers(part)?.into_iter().map(|n| n as usize).collect())
+    };
+    let (starts, values) = (whole(&starts)?, numbers(&values)?);
+    let mut rows = whole(&rows)?;
+    rows.truncate(starts.last().copied().unwrap_or(0)); // room may be reserved beyond
+    mat::from_csc([n_rows, n_columns], &rows, &starts, &values)
+}
+
+struct Element {
+    kind: u32,
+    content: Range<usize>,
+    next: usize,
+}
+
+fn element(bytes: &[u8], at: usize) -> Result<Element> {
+    let word = |at: usize| {
+        let word = bytes.get(at..at.checked_add(4)?)?;
+        Some(u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+    };
+    let first = word(at).ok_or_else(cut_short)?;
+    let (kind, start, length, next) = match first >> 16 {
+        0 => {
+            let length = word(at + 4).ok_or_else(cut_short)? as usize;
+            let end = at + 8 + length;
+            let padded = if first == COMPRESSED { end } else { end.next_multiple_of(8) };
+            (first, at + 8, length, padded)
+        }
+        length => (first & 0xffff, at + 4, length as usize, at + 8),
+    };
+    let content = start..start + length;
+    if content.end > bytes.len() || content.end > next {
+        return Err(cut_short());
+    }
+    Ok(Element { kind, content, next })
+}
+
+fn number(kind: u32) -> Result<Number> {
+    Ok(match kind {
+        1 => Number::I8,
+        2 => Number::U8,
+        3 => Number::I16,
+        4 => Number::U16,
+        5 => Number::I32,
+        6 => Number::U32,
+        7 => Number::F32,
+        9 => Number::F64,
+        12 => Number::I64,
+        13 => Number::U64,
+        _ => return Err(damaged()),
+    })
+}
+
+fn cut_short() -> Error {
+    Error::content("the MATLAB file is cut short")
+}
+
+fn damaged() -> Error {
+    Error::content("the MATLAB file contradicts itself: it is damaged")
+}

@@ -1,0 +1,100 @@
+//! MATLAB version 7.3: HDF5 with MATLAB's axes turned round, read by `hdf5-pure`.
+//!
+//! Numbers are read window by window and spooled, so the file may be larger than memory. A
+//! sparse matrix is a group of `data`, `ir` and `jc` with the attribute `MATLAB_sparse`.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use hdf5_pure::{AttrValue, DType, Dataset, File, Group};
+
+use super::mat;
+use crate::data::bytes::Spool;
+use crate::data::{Dense, Features, Number};
+use crate::{Error, Result};
+
+/// Numbers read at a time.
+const WINDOW: usize = 4 << 20;
+
+pub(super) fn array(path: &Path, key: Option<&str>) -> Result<Features> {
+    let file = File::open_streaming(path).map_err(fault)?;
+    let root = file.root();
+    let mut names = root.datasets().map_err(fault)?;
+    let groups = root.groups().map_err(fault)?;
+    names.extend(groups.iter().filter(|name| !name.starts_with('#')).cloned());
+    names.sort_unstable();
+    let name = mat::choose(&names, String::as_str, key)?;
+    match groups.contains(name) {
+        true => sparse(&root.group(name).map_err(fault)?, name),
+        false => dense(path, &root.dataset(name).map_err(fault)?, name),
+    }
+}
+
+fn dense(path: &Path, set: &Dataset, name: &str) -> Result<Features> {
+    let shape: Vec<usize> = set
+        .shape()
+        .map_err(fault)?
+        .into_iter()
+        .map(|axis| {
+            usize::try_from(axis).map_err(|_| Error::content("an axis is too long"))
+        })
+        .collect::<Result<_>>()?;
+    let number = match set.dtype().map_err(fault)? {
+        DType::U8 => Number::U8,
+        DType::F32 | DType::F64 => Number::F32,
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 => Number::F32,
+        DType::U16 | DType::U32 | DType::U64 => Number::F32,
+        other => {
+            return Err(Error::content(format!(
+                "variable {name} holds {other}, not numbers"
+            )));
+        }
+    };
+    let dims: Vec<usize> = shape.iter().rev().copied().collect();
+    let layout = mat::layout(&dims, 0, number)?;
+    let outer = shape[0];
+    let inner = shape[1..].iter().product::<usize>().max(1);
+    let step = (WINDOW / inner).max(1);
+    let mut spool = Spool::new();
+    for start in (0..outer).step_by(step) {
+        let (from, count) = (start as u64, step.min(outer - start) as u64);
+        if number == Number::U8 {
+            spool.write_all(&set.read_u8_rows(from, count).map_err(fault)?)?;
+        } else {
+            let rows = set.read_f32_rows(from, count).map_err(fault)?;
+            rows.iter().try_for_each(|value| spool.write_all(&value.to_le_bytes()))?;
+        }
+    }
+    Ok(Features::Dense(Dense::raw(spool.finish()?, layout, path)?))
+}
+
+fn sparse(group: &Group, name: &str) -> Result<Features> {
+    let attributes = group.attrs().map_err(fault)?;
+    let n_rows = match attributes.get("MATLAB_sparse") {
+        Some(AttrValue::U64(n)) => usize::try_from(*n).ok(),
+        Some(AttrValue::U32(n)) => usize::try_from(*n).ok(),
+        Some(AttrValue::I64(n)) => usize::try_from(*n).ok(),
+        _ => None,
+    };
+    let n_rows = n_rows.ok_or_else(|| {
+        Error::content(format!("variable {name} is a struct or object, not numbers"))
+    })?;
+    let part = |part: &str| group.dataset(part).map_err(fault);
+    let whole = |name: &str| -> Result<Vec<usize>> {
+        let numbers = part(name)?.read_u64().map_err(fault)?;
+        let each = numbers.into_iter().map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+        Ok(each.collect())
+    };
+    let starts = whole("jc")?;
+    let n_columns = starts.len().saturating_sub(1);
+    // An empty matrix has neither cells nor row numbers.
+    let (rows, values) = match starts.last() {
+        None | Some(0) => (Vec::new(), Vec::new()),
+        Some(_) => (whole("ir")?, part("data")?.read_f64().map_err(fault)?),
+    };
+    mat::from_csc([n_rows, n_columns], &rows, &starts, &values)
+}
+
+fn fault(err: hdf5_pure::Error) -> Error {
+    Error::content(format!("cannot be read as MATLAB 7.3 (HDF5): {err}"))
+}

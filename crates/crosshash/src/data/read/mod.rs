@@ -1,0 +1,92 @@
+//! Readers: one file per format, one line each in [`READERS`].
+//!
+//! A reader gives an array (rows of numbers), a table (named columns of text) or a listing of
+//! pictures, or several of these. To add a format: write its file and its line.
+
+mod delimited;
+mod jsonl;
+mod mat;
+mod mat5;
+mod mat73;
+mod npy;
+mod npz;
+mod parquet;
+mod pictures;
+mod table;
+
+use std::path::Path;
+
+pub(crate) use pictures::Listing;
+pub(crate) use table::{Cell, Column, Table, Wanted};
+
+use super::Features;
+use crate::{Error, Result};
+
+/// What one format can give.
+pub struct Reader {
+    /// Its name in messages.
+    pub name: &'static str,
+    /// How its files end, in lower case; empty for a folder.
+    pub endings: &'static [&'static str],
+    array: Option<fn(&Path, Option<&str>) -> Result<Features>>,
+    table: Option<fn(&Path, &[Wanted]) -> Result<Table>>,
+    pictures: Option<fn(&Path, &str) -> Result<Listing>>,
+}
+
+/// Every format that can be read.
+pub const READERS: &[Reader] = &[
+    Reader { array: Some(npy::array), ..format("NumPy array", &["npy"]) },
+    Reader { array: Some(npz::array), ..format("NumPy archive", &["npz"]) },
+    Reader { array: Some(mat::array), ..format("MATLAB file", &["mat"]) },
+    Reader { table: Some(delimited::tsv), ..format("TSV table", &["tsv", "tab"]) },
+    Reader { table: Some(delimited::csv), ..format("CSV table", &["csv"]) },
+    Reader { table: Some(jsonl::table), ..format("JSONL table", &["jsonl", "ndjson"]) },
+    Reader { table: Some(parquet::table), ..format("Parquet table", &["parquet"]) },
+    Reader { pictures: Some(pictures::zip), ..format("zip of pictures", &["zip"]) },
+    Reader { pictures: Some(pictures::folder), ..format("folder of pictures", &[]) },
+];
+
+const fn format(name: &'static str, endings: &'static [&'static str]) -> Reader {
+    Reader { name, endings, array: None, table: None, pictures: None }
+}
+
+/// Reads rows of numbers; `key` names one of several arrays in a file.
+pub(crate) fn array(path: &Path, key: Option<&str>) -> Result<Features> {
+    let reader = find(path, "rows of numbers", |reader| reader.array)?;
+    reader(path, key).map_err(|err| err.at(path))
+}
+
+/// Reads some columns of a table, in the order wanted.
+pub(crate) fn table(path: &Path, wanted: &[Wanted]) -> Result<Table> {
+    let reader = find(path, "a table", |reader| reader.table)?;
+    reader(path, wanted).map_err(|err| err.at(path))
+}
+
+/// Lists the pictures of a folder or zip, below `under`.
+pub(crate) fn pictures(path: &Path, under: &str) -> Result<Listing> {
+    let reader = find(path, "pictures", |reader| reader.pictures)?;
+    reader(path, under).map_err(|err| err.at(path))
+}
+
+fn find<T>(path: &Path, what: &str, give: impl Fn(&Reader) -> Option<T>) -> Result<T> {
+    let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase());
+    let fits = |reader: &&Reader| match (&ending, path.is_dir()) {
+        (_, true) => reader.endings.is_empty(),
+        (Some(ending), false) => reader.endings.contains(&ending.as_str()),
+        (None, false) => false,
+    };
+    if !path.exists() {
+        return Err(Error::content("there is no such file or folder").at(path));
+    }
+    READERS.iter().filter(fits).find_map(&give).ok_or_else(|| {
+        let able = READERS.iter().filter(|reader| give(reader).is_some());
+        let able: Vec<String> = able
+            .map(|reader| match reader.endings {
+                [] => reader.name.to_owned(),
+                endings => format!("{} (.{})", reader.name, endings.join(", .")),
+            })
+            .collect();
+        Error::content(format!("this does not hold {what}; these do: {}", able.join(", ")))
+            .at(path)
+    })
+}

@@ -1,0 +1,106 @@
+//! NumPy `.npz`: named arrays in a zip, and SciPy's sparse matrices in it.
+//!
+//! A stored entry is mapped where it stands; a compressed one is spooled. A file with entries
+//! `data`, `indices`, `indptr` and `shape` is a CSR matrix (`scipy.sparse.save_npz`).
+
+use std::io::{Cursor, Read as _};
+use std::path::Path;
+
+use zip::{CompressionMethod, ZipArchive};
+
+use super::npy::{self, Head};
+use crate::data::bytes::{Bytes, Spool};
+use crate::data::{Dense, Features, Sparse};
+use crate::{Error, Result};
+
+type Archive<'a> = ZipArchive<Cursor<&'a [u8]>>;
+
+pub(super) fn array(path: &Path, key: Option<&str>) -> Result<Features> {
+    let bytes = Bytes::open(path)?;
+    let mut archive = ZipArchive::new(Cursor::new(&bytes[..])).map_err(not_a_zip)?;
+    let names: Vec<String> = archive
+        .file_names()
+        .map(|name| Ok(name?.trim_end_matches(".npy").to_owned()))
+        .collect::<Result<_, zip::result::ZipError>>()
+        .map_err(not_a_zip)?;
+    let has = |name: &str| names.iter().any(|other| other == name);
+    if key.is_none() && ["data", "indices", "indptr", "shape"].iter().all(|name| has(name))
+    {
+        return csr(&mut archive, &bytes).map(Features::Sparse);
+    }
+    let name = match (key, names.as_slice()) {
+        (Some(key), _) if has(key) => key,
+        (Some(key), _) => {
+            return Err(Error::unknown("array", key, names.iter().map(String::as_str)));
+        }
+        (None, [only]) => only,
+        (None, _) => {
+            return Err(Error::content(format!(
+                "the archive holds several arrays; name one with key = \"...\": {}",
+                names.join(", ")
+            )));
+        }
+    };
+    let (bytes, start) = entry(&mut archive, &bytes, name)?;
+    let layout = npy::layout(&bytes, start)?;
+    Ok(Features::Dense(Dense::raw(bytes, layout, path)?))
+}
+
+/// The bytes in which an entry stands, and where it starts there.
+fn entry(archive: &mut Archive<'_>, bytes: &Bytes, name: &str) -> Result<(Bytes, usize)> {
+    let file = format!("{name}.npy");
+    let file = if archive.index_for_name(&file).is_some() { file } else { name.to_owned() };
+    let mut entry = archive.by_name(&file).map_err(not_a_zip)?;
+    let start = entry.data_start().and_then(|start| usize::try_from(start).ok());
+    if let (CompressionMethod::Stored, Some(start)) = (entry.compression(), start) {
+        return Ok((bytes.clone(), start));
+    }
+    let mut spool = Spool::new();
+    let limit = entry.size();
+    std::io::copy(&mut entry.by_ref().take(limit), &mut spool)
+        .map_err(|err| Error::content(format!("array {name} cannot be unpacked: {err}")))?;
+    Ok((spool.finish()?, 0))
+}
+
+fn csr(archive: &mut Archive<'_>, bytes: &Bytes) -> Result<Sparse> {
+    let mut numbers = |name: &str| -> Result<Vec<f64>> {
+        let (bytes, start) = entry(archive, bytes, name)?;
+        Ok(Head::read(&bytes, start)?.numbers(&bytes)?.collect())
+    };
+    let shape: Vec<usize> = whole("shape", &numbers("shape")?)?;
+    let [rows, width] = shape[..] else {
+        return Err(Error::content("a sparse matrix has a shape of two numbers"));
+    };
+    let starts: Vec<usize> = whole("indptr", &numbers("indptr")?)?;
+    if starts.len() != rows + 1 {
+        return Err(Error::content(format!(
+            "not a CSR matrix: {rows} rows but {} pointers; convert with .tocsr()",
+            starts.len()
+        )));
+    }
+    let columns: Vec<u32> = whole("indices", &numbers("indices")?)?;
+    #[expect(clippy::cast_possible_truncation, reason = "features are single precision")]
+    let values: Vec<f32> = numbers("data")?.into_iter().map(|value| value as f32).collect();
+    Sparse::from_csr(width, &starts, &columns, &values)
+}
+
+/// Numbers that must be whole and not negative.
+fn whole<T: TryFrom<u64>>(what: &str, numbers: &[f64]) -> Result<Vec<T>> {
+    let each = numbers.iter().enumerate().map(|(at, &number)| {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "checked"
+        )]
+        let whole = (number >= 0.0 && number.fract() == 0.0 && number < 1e15)
+            .then_some(number as u64);
+        whole.and_then(|n| T::try_from(n).ok()).ok_or_else(|| {
+            Error::content(format!("{what}[{at}] is {number}, not a whole number in range"))
+        })
+    });
+    each.collect()
+}
+
+fn not_a_zip(err: zip::result::ZipError) -> Error {
+    Error::content(format!("not a readable .npz archive: {err}"))
+}

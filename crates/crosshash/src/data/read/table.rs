@@ -1,0 +1,160 @@
+//! `Table`: named columns, as CSV, TSV, JSONL and Parquet files give them.
+
+use crate::data::Features;
+use crate::{Error, Place, Result};
+
+/// A column to read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Wanted {
+    /// Texts, numbers or lists of them, as text.
+    Cells(String),
+    /// Lists of numbers of one length: embeddings.
+    Numbers(String),
+}
+
+impl Wanted {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Wanted::Cells(name) | Wanted::Numbers(name) => name,
+        }
+    }
+}
+
+/// One cell as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cell {
+    Text(String),
+    List(Vec<String>),
+}
+
+impl Cell {
+    /// The cell as one text; a list is joined with blanks.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Cell::Text(text) => text.clone(),
+            Cell::List(list) => list.join(" "),
+        }
+    }
+}
+
+/// One column.
+pub(crate) enum Column {
+    Cells(Vec<Cell>),
+    Numbers(Features),
+}
+
+/// Some columns of a table file.
+pub(crate) struct Table {
+    wanted: Vec<Wanted>,
+    columns: Vec<Column>,
+    lines: Option<Vec<u64>>,
+    rows: usize,
+}
+
+impl Table {
+    /// Columns in the order wanted, all of one length; `lines` says where rows stand in a
+    /// text file.
+    pub(crate) fn new(
+        wanted: &[Wanted],
+        columns: Vec<Column>,
+        lines: Option<Vec<u64>>,
+        rows: usize,
+    ) -> Table {
+        assert_eq!(wanted.len(), columns.len(), "one column per wanted");
+        Table { wanted: wanted.to_vec(), columns, lines, rows }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Where a row stands in the file.
+    pub(crate) fn place(&self, row: usize) -> Place {
+        self.lines.as_ref().map_or(Place::Row(row), |lines| Place::Line(lines[row]))
+    }
+
+    /// The cells of a column.
+    pub(crate) fn cells(&self, name: &str) -> Result<&[Cell]> {
+        let at = self.wanted.iter().position(|w| *w == Wanted::Cells(name.to_owned()));
+        match at.map(|at| &self.columns[at]) {
+            Some(Column::Cells(cells)) => Ok(cells),
+            _ => Err(Error::unknown("column", name, self.wanted.iter().map(Wanted::name))),
+        }
+    }
+
+    /// The rows of numbers of a column.
+    pub(crate) fn numbers(&self, name: &str) -> Result<&Features> {
+        let at = self.wanted.iter().position(|w| *w == Wanted::Numbers(name.to_owned()));
+        match at.map(|at| &self.columns[at]) {
+            Some(Column::Numbers(features)) => Ok(features),
+            _ => Err(Error::unknown("column", name, self.wanted.iter().map(Wanted::name))),
+        }
+    }
+}
+
+/// The places of the wanted columns among those there are.
+pub(super) fn places(wanted: &[Wanted], there: &[String]) -> Result<Vec<usize>> {
+    let place = |want: &Wanted| {
+        let name = want.name();
+        let mut found = (0..there.len()).filter(|&at| there[at] == name);
+        match (found.next(), found.next()) {
+            (Some(at), None) => Ok(at),
+            (None, _) => {
+                Err(Error::unknown("column", name, there.iter().map(String::as_str)))
+            }
+            (Some(_), Some(_)) => {
+                Err(Error::content(format!("two columns are named {name:?}")))
+            }
+        }
+    };
+    wanted.iter().map(place).collect()
+}
+
+/// Rows of numbers that come one by one and must have one length.
+pub(super) struct Rows {
+    name: String,
+    width: Option<usize>,
+    rows: usize,
+    spool: crate::data::bytes::Spool,
+}
+
+impl Rows {
+    pub(super) fn new(name: &str) -> Rows {
+        let spool = crate::data::bytes::Spool::new();
+        Rows { name: name.to_owned(), width: None, rows: 0, spool }
+    }
+
+    pub(super) fn push(&mut self, place: Place, row: &[f32]) -> Result<()> {
+        use std::io::Write as _;
+        let width = *self.width.get_or_insert(row.len());
+        if row.len() != width || width == 0 {
+            let what = match width {
+                0 => "an empty list of numbers".to_owned(),
+                _ => format!("{} numbers, the rows before have {width}", row.len()),
+            };
+            return Err(Error::cell(place, &self.name, what));
+        }
+        if let Some(at) = row.iter().position(|value| !value.is_finite()) {
+            let what = format!("number {at} is {}: every number must be finite", row[at]);
+            return Err(Error::cell(place, &self.name, what));
+        }
+        row.iter().try_for_each(|value| self.spool.write_all(&value.to_le_bytes()))?;
+        self.rows += 1;
+        Ok(())
+    }
+
+    pub(super) fn finish(self, path: &std::path::Path) -> Result<Column> {
+        use crate::data::dense::Layout;
+        use crate::data::{Dense, Number};
+        let width = self.width.ok_or_else(|| {
+            Error::content(format!("column {} has no rows", self.name)).at(path)
+        })?;
+        let (rows, number) = (self.rows, Number::F32);
+        let layout = Layout { rows, width, offset: 0, number, by_columns: false };
+        Ok(Column::Numbers(Features::Dense(Dense::raw(
+            self.spool.finish()?,
+            layout,
+            path,
+        )?)))
+    }
+}

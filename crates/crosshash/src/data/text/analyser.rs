@@ -1,0 +1,203 @@
+//! The analyser: text to terms.
+//!
+//! Words by Unicode segmentation (UAX 29, `unicode-segmentation`), lower case, at least so many
+//! characters, without stop words (ISO lists of `stop-words`), stemmed (Snowball, by
+//! `rust-stemmers`). Stop words are compared before stemming.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use rust_stemmers::{Algorithm, Stemmer};
+use serde::{Deserialize, Serialize};
+use unicode_segmentation::UnicodeSegmentation as _;
+
+/// How texts become terms and terms become numbers; what is not said has its default.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Analysis {
+    /// Whether to turn everything into lower case (default: yes).
+    pub lower_case: bool,
+    /// Characters a term has at least (default 2).
+    pub min_length: usize,
+    /// Whether terms may hold digits (default: yes).
+    pub digits: bool,
+    /// Leave out the stop words of this language (default: none).
+    pub stop_words: Option<Language>,
+    /// Cut words down to their stems in this language (default: none).
+    pub stem: Option<Language>,
+    /// Training texts a term occurs in at least (default 1).
+    pub min_texts: usize,
+    /// Share of the training texts a term occurs in at most (default 1.0).
+    pub max_share: f64,
+    /// The most terms to keep, the most frequent first (default: all).
+    pub max_terms: Option<usize>,
+    /// How a term counts (default: binary).
+    pub weights: super::Weights,
+}
+
+impl Default for Analysis {
+    fn default() -> Analysis {
+        Analysis {
+            lower_case: true,
+            min_length: 2,
+            digits: true,
+            stop_words: None,
+            stem: None,
+            min_texts: 1,
+            max_share: 1.0,
+            max_terms: None,
+            weights: super::Weights::Binary,
+        }
+    }
+}
+
+/// Languages with stop words and a stemmer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "their names say it")]
+pub enum Language {
+    Arabic,
+    Danish,
+    Dutch,
+    English,
+    Finnish,
+    French,
+    German,
+    Greek,
+    Hungarian,
+    Italian,
+    Norwegian,
+    Portuguese,
+    Romanian,
+    Russian,
+    Spanish,
+    Swedish,
+    Turkish,
+}
+
+impl Language {
+    fn code(self) -> (&'static str, Algorithm) {
+        match self {
+            Language::Arabic => ("ar", Algorithm::Arabic),
+            Language::Danish => ("da", Algorithm::Danish),
+            Language::Dutch => ("nl", Algorithm::Dutch),
+            Language::English => ("en", Algorithm::English),
+            Language::Finnish => ("fi", Algorithm::Finnish),
+            Language::French => ("fr", Algorithm::French),
+            Language::German => ("de", Algorithm::German),
+            Language::Greek => ("el", Algorithm::Greek),
+            Language::Hungarian => ("hu", Algorithm::Hungarian),
+            Language::Italian => ("it", Algorithm::Italian),
+            Language::Norwegian => ("no", Algorithm::Norwegian),
+            Language::Portuguese => ("pt", Algorithm::Portuguese),
+            Language::Romanian => ("ro", Algorithm::Romanian),
+            Language::Russian => ("ru", Algorithm::Russian),
+            Language::Spanish => ("es", Algorithm::Spanish),
+            Language::Swedish => ("sv", Algorithm::Swedish),
+            Language::Turkish => ("tr", Algorithm::Turkish),
+        }
+    }
+
+    fn stop_words(self) -> &'static [&'static str] {
+        stop_words::lookup(self.code().0).unwrap_or_default()
+    }
+}
+
+/// Cuts texts into terms.
+pub struct Analyser {
+    analysis: Analysis,
+    stop_words: HashSet<&'static str>,
+    stemmer: Option<Stemmer>,
+}
+
+impl Analyser {
+    /// An analyser with these options.
+    pub fn new(analysis: &Analysis) -> Analyser {
+        let stop_words = analysis.stop_words.map_or(&[][..], Language::stop_words);
+        Analyser {
+            stop_words: stop_words.iter().copied().collect(),
+            stemmer: analysis.stem.map(|language| Stemmer::create(language.code().1)),
+            analysis: analysis.clone(),
+        }
+    }
+
+    /// Hands each term of a text to `take`, in order.
+    pub fn terms(&self, text: &str, mut take: impl FnMut(&str)) {
+        let text = match self.analysis.lower_case {
+            true => Cow::Owned(text.to_lowercase()),
+            false => Cow::Borrowed(text),
+        };
+        for word in text.unicode_words() {
+            let long =
+                word.chars().nth(self.analysis.min_length.saturating_sub(1)).is_some();
+            let plain = self.analysis.digits || !word.contains(char::is_numeric);
+            if !long || !plain || self.stop_words.contains(word) {
+                continue;
+            }
+            match &self.stemmer {
+                Some(stemmer) => take(&stemmer.stem(word)),
+                None => take(word),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(analysis: &Analysis, text: &str) -> Vec<String> {
+        let mut terms = Vec::new();
+        Analyser::new(analysis).terms(text, |term| terms.push(term.to_owned()));
+        terms
+    }
+
+    #[test]
+    fn words_of_any_script_in_lower_case() {
+        let text = "Größe, a T-shirt; 3 кошки — l'été 日本";
+        let all = Analysis { min_length: 1, ..Analysis::default() };
+        let got = terms(&all, text);
+        assert_eq!(got, ["größe", "a", "t", "shirt", "3", "кошки", "l'été", "日", "本"]);
+        let some = Analysis { min_length: 3, digits: false, ..Analysis::default() };
+        assert_eq!(terms(&some, text), ["größe", "shirt", "кошки", "l'été"]);
+    }
+
+    #[test]
+    fn stop_words_go_and_stems_stay() {
+        let german = Analysis {
+            stop_words: Some(Language::German),
+            stem: Some(Language::German),
+            ..Analysis::default()
+        };
+        assert_eq!(terms(&german, "Die Häuser und das Haus"), ["haus", "haus"]);
+        let english = Analysis { stem: Some(Language::English), ..Analysis::default() };
+        assert_eq!(terms(&english, "running dogs"), ["run", "dog"]);
+    }
+
+    #[test]
+    fn every_language_has_stop_words() {
+        for name in [
+            "arabic",
+            "danish",
+            "dutch",
+            "english",
+            "finnish",
+            "french",
+            "german",
+            "greek",
+            "hungarian",
+            "italian",
+            "norwegian",
+            "portuguese",
+            "romanian",
+            "russian",
+            "spanish",
+            "swedish",
+            "turkish",
+        ] {
+            let json = format!("{name:?}");
+            let language: Language = serde_json::from_str(&json).unwrap();
+            assert!(language.stop_words().len() > 20, "{name}");
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Text to sparse rows: an analyser cuts texts into terms, a vocabulary fitted on the training
+//! items says which terms count and how much.
+
+mod analyser;
+mod vocabulary;
+
+pub use analyser::{Analyser, Analysis, Language};
+pub use vocabulary::{Vocabulary, Weights};
