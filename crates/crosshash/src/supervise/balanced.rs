@@ -1,6 +1,6 @@
 //! Closed forms of the unary bound for balanced, uncorrelated labels.
 //!
-//! Zhang and others, SCDH, as recalled in the JCCH paper after Eq. (uub). One label an item,
+//! Zhang, Li and Zhang, SCDH, as recalled in the JCCH paper after Eq. (uub). One label an item,
 //! evenly distributed:
 //!
 //! ```text

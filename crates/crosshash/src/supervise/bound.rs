@@ -1,6 +1,6 @@
 //! The coefficients of the improved unary bound, from sums over overlaps.
 //!
-//! Zhang and others, *Joint Cluster Unary Loss for Efficient Cross-Modal Hashing* (JCCH),
+//! Zhang, Li and Zhang, *Joint Cluster Unary Loss for Efficient Cross-Modal Hashing* (JCCH),
 //! Eq. (ot_mtuub) and Algorithm 1, with the C x C matrices `Q_i` summed away: `t` ranges over
 //! `Y_k` and the weights `1/|Y_k|` add up to 1, so
 //!

@@ -30,9 +30,9 @@ use crosshash_codes::Labels;
 
 use crate::{Error, Result};
 
-/// Up to this many steps (about a minute on two cores) the exact sums are taken by default.
-const EXACT_STEPS: f64 = 1e11;
-/// How many anchors are drawn unless told otherwise.
+/// Up to this many steps (about two minutes on two cores) the exact sums are taken by default.
+const EXACT_STEPS: f64 = 1e10;
+/// How many anchors are drawn unless told otherwise, or twice as many as there are labels.
 const ANCHORS: usize = 2000;
 
 /// Which coefficients.
@@ -146,8 +146,8 @@ pub fn supervise(
             exact::of_groups(groups, options.include_self, progress)?
         }
         Kind::Anchors => {
-            let drawn =
-                draw_anchors(labels, options.anchors.unwrap_or(ANCHORS), options.seed)?;
+            let wanted = options.anchors.unwrap_or(ANCHORS.max(2 * labels.classes()));
+            let drawn = draw_anchors(labels, wanted, options.seed)?;
             let found = from_anchors(labels, &drawn, options.include_self, progress)?;
             anchors = Some(drawn);
             found
@@ -202,5 +202,5 @@ pub fn exact_steps(groups: &Groups) -> f64 {
     let sets = &groups.sets;
     let pairs = (sets.len() as f64).powi(2) * (1 + sets.stride()) as f64;
     let subsets = (0..sets.len()).map(|set| (sets.count(set) as f64).exp2()).sum::<f64>();
-    pairs.min(4.0 * subsets)
+    pairs.min(walk::VISIT as f64 * subsets)
 }

@@ -4,7 +4,7 @@
 //! q_is = 1/|Y_i|,    u_is = 1
 //! ```
 //!
-//! Zhang and others, *Semantic Cluster Unary Loss for Efficient Deep Hashing*, 2019, as the
+//! Zhang, Li and Zhang, *Semantic Cluster Unary Loss for Efficient Deep Hashing*, 2019, as the
 //! JCCH paper applies it to multi-label data. Their mean q is below 1; rescaled to mean q = 1
 //! (`Coefficients::rescale`) they compare fairly with the improved bound.
 

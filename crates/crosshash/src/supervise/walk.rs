@@ -27,7 +27,7 @@ const SHORT: usize = 4;
 /// From this many pairs on, settling them is shared among the threads.
 const MANY_PAIRS: usize = 1 << 18;
 /// Cost of one visit to a subset of a set, in units of one word of one pair.
-const VISIT: u64 = 4;
+pub(super) const VISIT: u64 = 2;
 
 /// One set in a node's list.
 #[derive(Clone, Copy)]
