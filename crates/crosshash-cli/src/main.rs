@@ -4,6 +4,7 @@
 
 mod cli;
 mod command;
+mod plot;
 mod progress;
 
 use std::process::ExitCode;

@@ -87,12 +87,12 @@ pub enum Error {
         what: String,
     },
     /// Another error, with the file in which it happened.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {what}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What went wrong in it.
-        source: Box<Error>,
+        /// What went wrong in it. Not a `source`: the message has it already.
+        what: Box<Error>,
     },
     /// The operating system refused; the message names the path.
     #[error(transparent)]
@@ -110,7 +110,7 @@ impl Error {
     pub fn at(self, path: &Path) -> Error {
         match self {
             Error::File { .. } | Error::Io(_) => self,
-            other => Error::File { path: path.to_owned(), source: Box::new(other) },
+            other => Error::File { path: path.to_owned(), what: Box::new(other) },
         }
     }
 }

@@ -1,8 +1,359 @@
-//! `crosshash eval`.
+//! `crosshash eval`: judge codes from any tool.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-/// Judge codes.
+
+use anyhow::{Context as _, Result, bail};
+use clap::ValueEnum;
+use crosshash_codes::eval::{
+    ApDenominator, Bounds, EmptyQueries, METRICS, Options, Report, evaluate,
+};
+use crosshash_codes::read::{self, CodeOptions, Layout};
+use crosshash_codes::{BitOrder, Bits, Codes, Labels};
+use serde_json::{Map, Value, json};
+
+use crate::plot;
+use crate::progress::Progress;
+
+const EXAMPLES: &str = "\
+Examples:
+  Judge codes of any origin, with P, R, NDCG, ACG and MAP at 200 and 1,000 ranks:
+    crosshash eval --query q.npy --database d.npy \\
+      --query-labels yq.npy --database-labels yd.npy --at 200,1000
+
+  The same as JSON, with precision-recall and top-N curves as a picture:
+    crosshash eval --query q.npy --database d.npy \\
+      --query-labels yq.npy --database-labels yd.npy --json --plot curves.svg
+
+  48-bit codes packed by np.packbits; real-valued outputs of a network:
+    crosshash eval --query q.npy --database d.npy --bits 48 ...
+    crosshash eval --query q.npy --database d.npy --layout real ...
+
+Codes:  .npy, packed uint8 (n x bytes) or one value a bit (0/1, -1/+1); or a crosshash code file.
+Labels: .npy matrix of 0/1 (n x labels, uint8 or bool), .npy vector of class numbers, or text
+        with the label numbers of one item a line. An item is relevant iff it shares a label.
+Ties:   the headline is the expectation over all orders of items at one distance; the bounds
+        and the database order (`stable`, as old papers sort) stand beside it.";
+
+/// Judge codes: MAP, precision, recall, NDCG, curves and code health, right about ties.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
-pub(crate) fn run(_: &Args) -> anyhow::Result<ExitCode> {
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Codes of the queries.
+    #[arg(long, value_name = "FILE")]
+    query: PathBuf,
+
+    /// Codes of the database.
+    #[arg(long, value_name = "FILE")]
+    database: PathBuf,
+
+    /// Labels of the queries (default: those in the code file).
+    #[arg(long, value_name = "FILE")]
+    query_labels: Option<PathBuf>,
+
+    /// Labels of the database (default: those in the code file).
+    #[arg(long, value_name = "FILE")]
+    database_labels: Option<PathBuf>,
+
+    /// Ranks at which MAP, P, R, NDCG and ACG are reported.
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = rank)]
+    at: Vec<usize>,
+
+    /// Code length, where the file does not say it (packed codes: 8 x bytes).
+    #[arg(long, value_name = "R")]
+    bits: Option<usize>,
+
+    /// What the values of a code matrix mean.
+    #[arg(long, value_enum, default_value_t = LayoutArg::Auto)]
+    layout: LayoutArg,
+
+    /// Which bit of a packed byte comes first; `auto` tells it from the padding.
+    #[arg(long, value_enum, default_value_t = OrderArg::Auto)]
+    bit_order: OrderArg,
+
+    /// What MAP@K divides by; MAP over the whole ranking always divides by R.
+    #[arg(long, value_enum, default_value_t = DenominatorArg::Min)]
+    denominator: DenominatorArg,
+
+    /// What a query without any relevant item contributes to the means.
+    #[arg(long, value_enum, default_value_t = EmptyArg::Zero)]
+    empty_queries: EmptyArg,
+
+    /// Hamming radii at which hash look-up is reported.
+    #[arg(long, value_name = "T,T,...", value_delimiter = ',', default_value = "2")]
+    radius: Vec<usize>,
+
+    /// Print JSON, with the curves in it.
+    #[arg(long)]
+    json: bool,
+
+    /// Draw precision-recall and top-N precision curves.
+    #[arg(long, value_name = "OUT.svg")]
+    plot: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LayoutArg {
+    /// packed if uint8 and not all 0/1; else one value a bit
+    Auto,
+    /// uint8, eight bits a byte
+    Packed,
+    /// one value a bit: 0/1 or -1/+1
+    Matrix,
+    /// real values; bit 1 iff >= 0
+    Real,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum OrderArg {
+    Auto,
+    /// lowest bit first: FAISS, crosshash, np.packbits(bitorder="little")
+    Lsb,
+    /// highest bit first: np.packbits, PostgreSQL, Milvus
+    Msb,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum DenominatorArg {
+    /// min(R, K)
+    #[value(alias = "min(R,K)")]
+    Min,
+    /// the relevant items among the first K
+    Found,
+    /// R, all relevant items
+    #[value(alias = "R", alias = "total")]
+    Relevant,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum EmptyArg {
+    /// it counts as 0
+    Zero,
+    /// it is left out
+    Skip,
+}
+
+fn rank(text: &str) -> Result<usize, String> {
+    match text.trim().parse() {
+        Ok(0) => Err("ranks are counted from 1".into()),
+        Ok(rank) => Ok(rank),
+        Err(_) => Err("a rank is a whole number".into()),
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let (query, database) = read_codes(args)?;
+    let (query_labels, database_labels) = read_labels(args)?;
+    check_rows("--query", &args.query, &query, "--query-labels", &query_labels)?;
+    check_rows(
+        "--database",
+        &args.database,
+        &database,
+        "--database-labels",
+        &database_labels,
+    )?;
+    let options = Options {
+        cutoffs: sorted(&args.at),
+        denominator: match args.denominator {
+            DenominatorArg::Min => ApDenominator::Min,
+            DenominatorArg::Found => ApDenominator::Found,
+            DenominatorArg::Relevant => ApDenominator::Total,
+        },
+        empty_queries: match args.empty_queries {
+            EmptyArg::Zero => EmptyQueries::Zero,
+            EmptyArg::Skip => EmptyQueries::Skip,
+        },
+        radii: sorted(&args.radius),
+        ..Options::default()
+    };
+    let progress = Progress::new("judging queries", query.len());
+    let report =
+        evaluate(&query, &database, &query_labels, &database_labels, &options, &|done| {
+            progress.set(done);
+        })?;
+    drop(progress);
+    if let Some(path) = &args.plot {
+        plot::curves::draw(path, &report)
+            .with_context(|| format!("drawing {}", path.display()))?;
+    }
+    let text = if args.json {
+        serde_json::to_string_pretty(&to_json(&report, args))? + "\n"
+    } else {
+        to_text(&report)
+    };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn read_codes(args: &Args) -> Result<(Codes, Codes)> {
+    let options = CodeOptions {
+        bits: args.bits.map(Bits::new).transpose().context("--bits")?,
+        layout: match args.layout {
+            LayoutArg::Auto => Layout::Auto,
+            LayoutArg::Packed => Layout::Packed,
+            LayoutArg::Matrix => Layout::Matrix,
+            LayoutArg::Real => Layout::Real,
+        },
+        order: match args.bit_order {
+            OrderArg::Auto => None,
+            OrderArg::Lsb => Some(BitOrder::Lsb),
+            OrderArg::Msb => Some(BitOrder::Msb),
+        },
+    };
+    let mut codes = read::codes_together(&[&args.query, &args.database], &options)?;
+    match (codes.pop(), codes.pop()) {
+        (Some(database), Some(query)) => Ok((query, database)),
+        _ => bail!("two files of codes are needed"),
+    }
+}
+
+fn read_labels(args: &Args) -> Result<(Labels, Labels)> {
+    let query = args.query_labels.as_ref().unwrap_or(&args.query);
+    let database = args.database_labels.as_ref().unwrap_or(&args.database);
+    for (flag, given, codes) in [
+        ("--query-labels", &args.query_labels, &args.query),
+        ("--database-labels", &args.database_labels, &args.database),
+    ] {
+        if given.is_none() && codes.extension().is_some_and(|ext| ext == "npy") {
+            bail!("{flag} is missing: {} holds codes only", codes.display());
+        }
+    }
+    let mut labels = read::labels_together(&[query, database])?;
+    match (labels.pop(), labels.pop()) {
+        (Some(database), Some(query)) => Ok((query, database)),
+        _ => bail!("two files of labels are needed"),
+    }
+}
+
+fn check_rows(
+    codes_flag: &str,
+    path: &Path,
+    codes: &Codes,
+    labels_flag: &str,
+    labels: &Labels,
+) -> Result<()> {
+    if codes.len() != labels.len() {
+        bail!(
+            "{labels_flag} has {} rows, {codes_flag} ({}) has {}; there must be one row of \
+             labels per code",
+            labels.len(),
+            path.display(),
+            codes.len()
+        );
+    }
+    Ok(())
+}
+
+fn sorted(values: &[usize]) -> Vec<usize> {
+    let mut values = values.to_vec();
+    values.sort_unstable();
+    values.dedup();
+    values
+}
+
+/// The report for machines: headline values by name, the other tie rules under `bounds`.
+fn to_json(report: &Report, args: &Args) -> Value {
+    let mut root = Map::new();
+    root.insert("map".into(), json!(report.map));
+    let mut bounds = Map::new();
+    for metric in METRICS {
+        let by_rank = &report.at[metric.name];
+        let headline: Map<String, Value> =
+            by_rank.iter().map(|(k, b)| (k.to_string(), json!(b.tie_aware))).collect();
+        root.insert(metric.name.into(), headline.into());
+        bounds.insert(metric.name.into(), json!(by_rank));
+    }
+    root.insert("bounds".into(), bounds.into());
+    root.insert("radius".into(), json!(report.radius));
+    root.insert("chance".into(), json!(report.chance));
+    root.insert("queries".into(), json!(report.queries));
+    root.insert("queries_without_relevant".into(), json!(report.queries_without_relevant));
+    let mut health = json!(report.database_health);
+    health["tie_rate"] = json!(report.tie_rate);
+    health["query"] = json!(report.query_health);
+    root.insert("health".into(), health);
+    let mut protocol = json!(report.protocol);
+    protocol["query_file"] = json!(args.query.display().to_string());
+    protocol["database_file"] = json!(args.database.display().to_string());
+    root.insert("protocol".into(), protocol);
+    root.insert("curves".into(), json!(report.curves));
+    Value::Object(root)
+}
+
+/// The report for people.
+fn to_text(report: &Report) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::new();
+    let mut line = |text: String| {
+        let _ = writeln!(out, "{text}");
+    };
+    let protocol = &report.protocol;
+    line(format!(
+        "{} queries against {} items, {} bits, {} labels",
+        protocol.queries, protocol.database, protocol.bits, protocol.labels
+    ));
+    if report.queries_without_relevant > 0 {
+        let rule = match protocol.empty_queries {
+            EmptyQueries::Zero => "they count as 0",
+            EmptyQueries::Skip => "they are left out",
+        };
+        let n = report.queries_without_relevant;
+        line(format!("{n} of the queries have no relevant item; {rule}"));
+    }
+    line(String::new());
+    line("             tie-aware  pessimistic   optimistic       stable".into());
+    let row = |name: String, b: &Bounds| {
+        format!(
+            "{name:<12}{:>10.4}{:>13.4}{:>13.4}{:>13.4}",
+            b.tie_aware, b.pessimistic, b.optimistic, b.stable
+        )
+    };
+    line(row("MAP".into(), &report.map));
+    for metric in METRICS {
+        for (k, bounds) in &report.at[metric.name] {
+            line(row(format!("{}@{k}", metric.title), bounds));
+        }
+    }
+    line(format!("{:<12}{:>10.4}   (a random ranking)", "chance", report.chance));
+    line(String::new());
+    for (radius, at) in &report.radius {
+        line(format!(
+            "within radius {radius}: precision {:.4} (pooled {:.4}), recall {:.4}, empty for \
+             {:.1} % of queries",
+            at.precision,
+            at.precision_pooled,
+            at.recall,
+            100.0 * at.empty
+        ));
+    }
+    let health = &report.database_health;
+    line(format!(
+        "database codes: {} of {} differ, entropy {:.2} bits, worst bit balance {:.3} \
+         (0 is even), mean |bit correlation| {}, {} constant bits",
+        health.unique_codes,
+        health.codes,
+        health.entropy,
+        health.max_imbalance,
+        health.mean_abs_correlation.map_or("-".into(), |c| format!("{c:.3}")),
+        health.constant_bits,
+    ));
+    line(format!(
+        "tie rate: {:.4} of neighbouring ranks stand at one distance",
+        report.tie_rate
+    ));
+    line(String::new());
+    line(format!(
+        "protocol: relevant = {}; headline = {}; MAP@K divides by {}; judged by {} ({})",
+        protocol.relevance,
+        protocol.tie_rule,
+        match protocol.ap_denominator {
+            ApDenominator::Min => "min(R,K)",
+            ApDenominator::Found => "the hits found",
+            ApDenominator::Total => "R",
+        },
+        protocol.judged_by,
+        protocol.kernel,
+    ));
+    out
 }

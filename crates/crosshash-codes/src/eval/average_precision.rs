@@ -171,7 +171,9 @@ mod tests {
     #[test]
     fn hypergeometric_mean_is_the_sum_over_draws() {
         // 5 items, 2 marked, draw 3: P(0) = 1/10, P(1) = 6/10, P(2) = 3/10
-        let mean = hypergeometric_mean(5, 2, 3, |h| 100.0 / 10_f64.powi(i32::try_from(h).unwrap()));
+        let mean = hypergeometric_mean(5, 2, 3, |h| {
+            100.0 / 10_f64.powi(i32::try_from(h).unwrap())
+        });
         assert!((mean - 16.3).abs() < 1e-12, "{mean}");
     }
 }

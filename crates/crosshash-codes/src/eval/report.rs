@@ -294,19 +294,18 @@ impl Sums {
         self.tie_rate += tie_rate(tally);
         self.chance += relevant as f64 / plan.n_items as f64;
 
-        let (stable_sum, stable_top) = scratch.stable(plan.stable_ranks);
-        let rankings = [
-            Ranking::from_tally(tally, Ties::Expected),
-            Ranking::from_tally(tally, Ties::Optimistic),
-            Ranking::from_tally(tally, Ties::Pessimistic),
-            Ranking::stable(&stable_top, tally),
-        ];
+        let [expected, optimistic, pessimistic] =
+            [Ties::Expected, Ties::Optimistic, Ties::Pessimistic]
+                .map(|ties| Ranking::from_tally(tally, ties));
+        let (precisions, top) = scratch.stable(plan.stable_ranks);
+        if relevant > 0 {
+            self.map[3] += precisions / relevant as f64;
+        }
+        let stable = Ranking::stable(&top, &scratch.tally);
+        let rankings = [expected, optimistic, pessimistic, stable];
         for rule in 0..3 {
             let ap = average_precision(&rankings[rule], None, plan.options.denominator);
             self.map[rule] += ap;
-        }
-        if relevant > 0 {
-            self.map[3] += stable_sum / relevant as f64;
         }
         let mut cells = self.at.iter_mut();
         for metric in METRICS {
@@ -390,11 +389,11 @@ fn by_metric(
     cutoffs: &[usize],
     n: f64,
 ) -> BTreeMap<&'static str, BTreeMap<usize, Bounds>> {
-    let rows = at.chunks(cutoffs.len().max(1));
+    let row = |m: usize| &at[m * cutoffs.len()..][..cutoffs.len()];
     let by_cutoff = |row: &[[f64; 4]]| {
         cutoffs.iter().zip(row).map(|(&k, sums)| (k, bounds(*sums, n))).collect()
     };
-    METRICS.iter().zip(rows).map(|(metric, row)| (metric.name, by_cutoff(row))).collect()
+    METRICS.iter().enumerate().map(|(m, metric)| (metric.name, by_cutoff(row(m)))).collect()
 }
 
 fn bounds(sums: [f64; 4], n: f64) -> Bounds {

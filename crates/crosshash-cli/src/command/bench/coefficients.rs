@@ -2,16 +2,17 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use crosshash::supervise::{Coefficients, Kind, Options, Part, supervise};
 use crosshash_codes::Labels;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
+use super::peer::{self, Peer};
 use crate::progress::say;
 
 /// The straightforward O(n^2) implementation.
@@ -67,7 +68,7 @@ struct Measured {
 
 /// What the peer prints.
 #[derive(Deserialize)]
-struct Peer {
+struct NumPy {
     seconds: f64,
     numpy: String,
 }
@@ -99,7 +100,7 @@ fn measure(data: &str, labels: &Labels, with_peer: bool) -> Result<Measured> {
         labels_per_item: carried as f64 / labels.len() as f64,
         distinct_sets: found.distinct,
         seconds,
-        peak_rss_mib: peak_rss_mib(),
+        peak_rss_mib: peer::peak_mib(),
         peer_seconds: None,
         times_faster: None,
         largest_difference: None,
@@ -113,12 +114,12 @@ fn measure(data: &str, labels: &Labels, with_peer: bool) -> Result<Measured> {
     } else if found.unlabelled > 0 {
         row.note = "peer left out: it divides by zero for unlabelled items".into();
     } else {
-        match peer(labels, &found.coefficients)? {
-            Ok((peer, difference)) => {
-                row.peer_seconds = Some(peer.seconds);
-                row.times_faster = Some(peer.seconds / seconds);
+        match against(labels, &found.coefficients)? {
+            Ok((numpy, difference)) => {
+                row.peer_seconds = Some(numpy.seconds);
+                row.times_faster = Some(numpy.seconds / seconds);
                 row.largest_difference = Some(difference);
-                row.note = format!("peer: NumPy {}", peer.numpy);
+                row.note = format!("peer: NumPy {}", numpy.numpy);
             }
             Err(why) => row.note = format!("no peer: {why}"),
         }
@@ -127,15 +128,7 @@ fn measure(data: &str, labels: &Labels, with_peer: bool) -> Result<Measured> {
 }
 
 /// Runs the peer and compares; the inner error says why it cannot run.
-fn peer(labels: &Labels, ours: &Coefficients) -> Result<Result<(Peer, f64), String>> {
-    let have = Command::new("python3").args(["-c", "import numpy"]).output();
-    match have {
-        Err(err) => return Ok(Err(format!("python3 does not start ({err})"))),
-        Ok(answer) if !answer.status.success() => {
-            return Ok(Err("python3 has no NumPy (pip install numpy)".into()));
-        }
-        Ok(_) => {}
-    }
+fn against(labels: &Labels, ours: &Coefficients) -> Result<Result<(NumPy, f64), String>> {
     say(format_args!(
         "running the NumPy peer on {} items; this takes a while",
         labels.len()
@@ -143,18 +136,17 @@ fn peer(labels: &Labels, ours: &Coefficients) -> Result<Result<(Peer, f64), Stri
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("labels.npy");
     crosshash_codes::npy::write_labels(&file, labels)?;
-    let answer = Command::new("python3")
-        .args(["-c", PEER])
-        .arg(&file)
-        .arg(folder.path())
-        .output()?;
-    if !answer.status.success() {
-        bail!("the NumPy peer failed: {}", String::from_utf8_lossy(&answer.stderr));
+    let threads = rayon::current_num_threads();
+    match peer::run(PEER, &[file.as_path(), folder.path()], "numpy", threads)? {
+        Peer::Missing(why) => Ok(Err(why)),
+        Peer::Ran(answer) => {
+            let numpy: NumPy =
+                serde_json::from_value(answer).context("the peer's answer")?;
+            let q = difference(&folder.path().join("q.npy"), ours, Part::Q)?;
+            let u = difference(&folder.path().join("u.npy"), ours, Part::U)?;
+            Ok(Ok((numpy, q.max(u))))
+        }
     }
-    let peer: Peer = serde_json::from_slice(&answer.stdout).context("the peer's answer")?;
-    let q = difference(&folder.path().join("q.npy"), ours, Part::Q)?;
-    let u = difference(&folder.path().join("u.npy"), ours, Part::U)?;
-    Ok(Ok((peer, q.max(u))))
 }
 
 /// The largest absolute difference from a matrix in a file.
@@ -208,14 +200,6 @@ fn zipf(k: usize, rng: &mut ChaCha8Rng) -> u32 {
         pick += 1;
     }
     pick
-}
-
-/// The most memory this process has held, where the system says.
-fn peak_rss_mib() -> Option<f64> {
-    let status = fs_err::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib / 1024.0)
 }
 
 struct Table {

@@ -1,6 +1,8 @@
-//! `crosshash bench`: speed against the peer, in one run, as a ratio.
+//! `crosshash bench`: speed and memory against the usual tools, in one run, as a ratio.
 
 mod coefficients;
+pub(crate) mod eval;
+mod peer;
 
 use std::process::ExitCode;
 
@@ -14,13 +16,16 @@ pub(crate) struct Args {
     what: What,
 }
 
+/// One line per benchmark; each lives in its own file.
 #[derive(Subcommand)]
 enum What {
     Coefficients(coefficients::Args),
+    Eval(eval::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
         What::Coefficients(args) => coefficients::run(args),
+        What::Eval(args) => eval::run(args),
     }
 }

@@ -1,0 +1,65 @@
+//! Running a Python peer: a script, arguments, one JSON object back.
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+/// What became of the peer.
+pub(crate) enum Peer {
+    /// It ran; this is what it measured.
+    Ran(Value),
+    /// It could not run here, and why.
+    Missing(String),
+}
+
+/// Runs `script` under python3 with `arguments`; `module` is what it needs to import. Its
+/// libraries may use `threads` threads. Its stderr goes to the user, its stdout is JSON.
+pub(crate) fn run<A: AsRef<OsStr>>(
+    script: &str,
+    arguments: &[A],
+    module: &str,
+    threads: usize,
+) -> Result<Peer> {
+    let check = Command::new("python3")
+        .args(["-c", &format!("import {module}")])
+        .stderr(Stdio::null())
+        .status();
+    match check {
+        Err(_) => return Ok(Peer::Missing("python3 is not installed".into())),
+        Ok(status) if !status.success() => {
+            let text = format!("python3 has no {module} (python3 -m pip install {module})");
+            return Ok(Peer::Missing(text));
+        }
+        Ok(_) => {}
+    }
+    let threads = threads.to_string();
+    let mut child = Command::new("python3")
+        .arg("-")
+        .args(arguments)
+        .env("OMP_NUM_THREADS", &threads)
+        .env("OPENBLAS_NUM_THREADS", &threads)
+        .env("MKL_NUM_THREADS", &threads)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("starting python3")?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(script.as_bytes()).context("handing the script to python3")?;
+    }
+    let output = child.wait_with_output().context("waiting for python3")?;
+    if !output.status.success() {
+        bail!("the python3 peer failed ({}); its message stands above", output.status);
+    }
+    Ok(Peer::Ran(serde_json::from_slice(&output.stdout).context("the peer's answer")?))
+}
+
+/// The most memory this process has used so far, in MiB, where the system tells.
+pub(crate) fn peak_mib() -> Option<f64> {
+    let status = fs_err::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kib: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib / 1024.0)
+}
