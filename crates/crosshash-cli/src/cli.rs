@@ -21,6 +21,7 @@ pub(crate) struct Cli {
 /// One line per subcommand; each lives in its own file under `command/`.
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    Data(command::data::Args),
     Eval(command::eval::Args),
     Coefficients(command::coefficients::Args),
     Bench(command::bench::Args),

@@ -113,6 +113,17 @@ fn splits_keep_families_together() {
 }
 
 #[test]
+fn it_opens_by_name_unless_a_folder_has_it() {
+    let opened = crosshash::data::open("emoji".as_ref(), None).unwrap();
+    assert_eq!(opened.dataset.name(), "emoji");
+    let split = opened.split().unwrap();
+    assert_eq!(split, opened.split().unwrap());
+    assert!(split.items(0, Part::Query).len() > 300);
+    let err = crosshash::data::open("./emoji".as_ref(), None).unwrap_err().to_string();
+    assert!(err.contains("./emoji"), "{err}");
+}
+
+#[test]
 fn twice_the_same() {
     let again = emoji::dataset().unwrap();
     for (a, b) in EMOJI.modalities().iter().zip(again.modalities()) {

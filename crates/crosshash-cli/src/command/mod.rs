@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod coefficients;
+pub(crate) mod data;
 pub(crate) mod eval;
 
 use std::process::ExitCode;
@@ -18,6 +19,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             .context("starting the threads")?;
     }
     match cli.command {
+        Command::Data(args) => data::run(&args),
         Command::Eval(args) => eval::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Coefficients(args) => coefficients::run(&args),

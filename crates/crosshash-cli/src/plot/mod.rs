@@ -1,6 +1,7 @@
 //! Figures as SVG; one file per figure, one style for all.
 
 pub(crate) mod curves;
+pub(crate) mod labels;
 
 use std::path::Path;
 

@@ -165,6 +165,19 @@ impl Dense {
         Ok(self)
     }
 
+    /// Columns as rows, for an array whose items are its columns.
+    pub fn transpose(mut self) -> Result<Dense> {
+        let refused = || Error::content("only a whole array in a file can be turned");
+        let [block] = self.blocks.as_mut_slice() else { return Err(refused()) };
+        let Store::Raw { by_columns, .. } = &mut block.store else { return Err(refused()) };
+        if self.rows.is_some() || block.rows == 0 {
+            return Err(refused());
+        }
+        *by_columns = !*by_columns;
+        std::mem::swap(&mut self.width, &mut block.rows);
+        Ok(self)
+    }
+
     /// Numbers in a row.
     pub fn width(&self) -> usize {
         self.width

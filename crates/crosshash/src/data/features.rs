@@ -1,5 +1,6 @@
 //! `Features`: what an item of a modality consists of before any network sees it.
 
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -64,6 +65,16 @@ impl Features {
                 Features::Text(items.iter().map(|&item| texts.get(item)).collect())
             }
             Features::Pictures(pictures) => Features::Pictures(pictures.select(items)),
+        }
+    }
+
+    /// Columns as rows, for an array whose items are its columns.
+    pub fn transpose(self) -> Result<Features> {
+        match self {
+            Features::Dense(dense) => Ok(Features::Dense(dense.transpose()?)),
+            other => {
+                Err(Error::content(format!("{} features are not turned", other.form())))
+            }
         }
     }
 
@@ -162,6 +173,36 @@ impl Pictures {
     /// The name of one picture below its place.
     pub fn name(&self, item: usize) -> &str {
         &self.names[item]
+    }
+
+    /// Hands the file of each picture to `take`, in order.
+    pub fn visit(&self, mut take: impl FnMut(usize, &[u8]) -> Result<()>) -> Result<()> {
+        match &*self.place {
+            PicturePlace::Folder(folder) => {
+                for (item, name) in self.names.iter().enumerate() {
+                    take(item, &fs_err::read(folder.join(name))?)?;
+                }
+            }
+            PicturePlace::Zip(path) => {
+                let file = std::io::BufReader::new(fs_err::File::open(path)?);
+                let fault =
+                    |err: zip::result::ZipError| Error::content(err.to_string()).at(path);
+                let mut archive = zip::ZipArchive::new(file).map_err(fault)?;
+                let mut bytes = Vec::new();
+                for (item, name) in self.names.iter().enumerate() {
+                    let mut entry = archive.by_name(name).map_err(fault)?;
+                    bytes.clear();
+                    entry.read_to_end(&mut bytes).map_err(|err| {
+                        Error::content(format!(
+                            "picture {name:?} cannot be unpacked: {err}"
+                        ))
+                        .at(path)
+                    })?;
+                    take(item, &bytes)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The pictures with these numbers, in this order.

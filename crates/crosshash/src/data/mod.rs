@@ -18,22 +18,34 @@ pub mod descriptor;
 mod draw;
 pub mod emoji;
 mod features;
+pub mod import;
+pub mod inspect;
+mod manifest;
 mod modality;
 mod normalise;
+mod open;
 mod plan;
 mod raster;
 mod read;
+mod resolve;
 mod sparse;
 mod split;
+pub mod synth;
 mod text;
 mod training;
 
 pub use dense::{Dense, Number};
 pub use features::{Features, PicturePlace, Pictures, Texts};
+pub use manifest::{
+    ArrayFile, Group, GroupId, Items, KeyedArray, LabelSource, MANIFEST, Manifest, Many,
+    ModalitySource, Names, SplitSource,
+};
 pub use modality::{Modality, View};
 pub use normalise::{Normaliser, Standardiser};
+pub use open::{Opened, open};
 pub use plan::{Choice, Plan};
 pub use raster::Raster;
+pub use read::{READERS, Reader};
 pub use sparse::Sparse;
 pub use split::{Part, Parts, Split};
 pub use text::{Analyser, Analysis, Language, Vocabulary, Weights};

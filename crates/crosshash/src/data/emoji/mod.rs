@@ -18,7 +18,10 @@ pub use sources::{DRAWING_SIZE, Hand, PICTURE_SIZE, drawing, picture};
 use crosshash_codes::Labels;
 use rayon::prelude::*;
 
-use super::{Dataset, Dense, Features, LeftOut, Modality, Raster, Texts, descriptor};
+use super::{
+    Analysis, Choice, Dataset, Dense, Features, LeftOut, Manifest, Modality, Opened, Plan,
+    Raster, Texts, descriptor,
+};
 use crate::{Error, Result};
 
 /// The name under which commands know this data set.
@@ -53,6 +56,24 @@ pub fn dataset() -> Result<Dataset> {
         left_out("variant of an emoji in another skin tone", tones),
         left_out("component (hair or skin sample), not an emoji of its own", components),
     ]))
+}
+
+/// The data set as if a manifest described it: a fifth of the families asks, the rest is
+/// trained on and searched.
+pub fn open() -> Result<Opened> {
+    let manifest = Manifest {
+        name: Some(NAME.into()),
+        licence: Some(
+            "pictures CC-BY 4.0 (Copyright Twitter, Inc and other contributors), drawings \
+             OFL 1.1 and MIT, words Unicode licence"
+                .into(),
+        ),
+        source: Some("crates twemoji-assets, epaint_default_fonts and emoji".into()),
+        ..Manifest::default()
+    };
+    let plan = Plan { query: Some(Choice::Share(0.2)), stratify: true, ..Plan::default() };
+    let analysis = [("words".to_owned(), Analysis::default())].into();
+    Ok(Opened { dataset: dataset()?, plan: Some(plan), analysis, manifest })
 }
 
 /// The pictures of all items, in order.

@@ -12,19 +12,46 @@ use super::table::{self, Cell, Column, Table, Wanted};
 use crate::{Error, Place, Result};
 
 pub(super) fn csv(path: &Path, wanted: &[Wanted]) -> Result<Table> {
-    read(path, wanted, ReaderBuilder::new().delimiter(b','))
+    read(path, wanted, &commas())
+}
+
+pub(super) fn csv_columns(path: &Path) -> Result<Vec<String>> {
+    header(&mut start(path, &commas())?)
 }
 
 pub(super) fn tsv(path: &Path, wanted: &[Wanted]) -> Result<Table> {
-    read(path, wanted, ReaderBuilder::new().delimiter(b'\t').quoting(false))
+    read(path, wanted, &tabs())
+}
+
+pub(super) fn tsv_columns(path: &Path) -> Result<Vec<String>> {
+    header(&mut start(path, &tabs())?)
+}
+
+fn commas() -> ReaderBuilder {
+    ReaderBuilder::new()
+}
+
+fn tabs() -> ReaderBuilder {
+    let mut builder = ReaderBuilder::new();
+    builder.delimiter(b'\t').quoting(false);
+    builder
+}
+
+type Lines = csv::Reader<BufReader<fs_err::File>>;
+
+fn start(path: &Path, builder: &ReaderBuilder) -> Result<Lines> {
+    let file = BufReader::with_capacity(1 << 20, fs_err::File::open(path)?);
+    Ok(builder.from_reader(file))
+}
+
+fn header(reader: &mut Lines) -> Result<Vec<String>> {
+    let header = reader.headers().map_err(|err| fault(&err))?;
+    Ok(header.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned()).collect())
 }
 
 fn read(path: &Path, wanted: &[Wanted], builder: &ReaderBuilder) -> Result<Table> {
-    let file = BufReader::with_capacity(1 << 20, fs_err::File::open(path)?);
-    let mut reader = builder.from_reader(file);
-    let header = reader.headers().map_err(|err| fault(&err))?;
-    let there: Vec<String> =
-        header.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned()).collect();
+    let mut reader = start(path, builder)?;
+    let there = header(&mut reader)?;
     let places = table::places(wanted, &there)?;
     if let Some(numbers) = wanted.iter().find(|want| matches!(want, Wanted::Numbers(_))) {
         return Err(Error::content(format!(

@@ -8,6 +8,21 @@ use serde_json::{Map, Value};
 use super::table::{Cell, Column, Rows, Table, Wanted};
 use crate::{Error, Place, Result};
 
+pub(super) fn columns(path: &Path) -> Result<Vec<String>> {
+    let file = BufReader::new(fs_err::File::open(path)?);
+    for (line, number) in file.lines().zip(1_u64..) {
+        let line = line?;
+        if !line.trim().is_empty() {
+            let object: Map<String, Value> =
+                serde_json::from_str(&line).map_err(|err| {
+                    Error::row(Place::Line(number), format!("not a JSON object: {err}"))
+                })?;
+            return Ok(object.keys().cloned().collect());
+        }
+    }
+    Ok(Vec::new())
+}
+
 enum Building {
     Cells(Vec<Cell>),
     Numbers(Rows),

@@ -13,10 +13,22 @@ use crate::{Error, Result};
 
 pub(super) fn array(path: &Path, key: Option<&str>) -> Result<Features> {
     let bytes = Bytes::open(path)?;
-    match hdf5_pure::is_hdf5_bytes(&bytes[..bytes.len().min(4096)]) {
+    match is_hdf5(&bytes) {
         true => mat73::array(path, key),
         false => mat5::array(path, &bytes, key),
     }
+}
+
+pub(super) fn names(path: &Path) -> Result<Vec<String>> {
+    let bytes = Bytes::open(path)?;
+    match is_hdf5(&bytes) {
+        true => mat73::names(path),
+        false => mat5::names(&bytes),
+    }
+}
+
+fn is_hdf5(bytes: &[u8]) -> bool {
+    hdf5_pure::is_hdf5_bytes(&bytes[..bytes.len().min(4096)])
 }
 
 /// The variable to read: the one named, or the only one there is.

@@ -51,6 +51,10 @@ pub(super) fn array(path: &Path, bytes: &Bytes, key: Option<&str>) -> Result<Fea
     }
 }
 
+pub(super) fn names(bytes: &[u8]) -> Result<Vec<String>> {
+    Ok(variables(bytes)?.into_iter().map(|variable| variable.head.name).collect())
+}
+
 struct Variable {
     head: Head,
     content: Range<usize>,

@@ -19,15 +19,26 @@ const WINDOW: usize = 4 << 20;
 pub(super) fn array(path: &Path, key: Option<&str>) -> Result<Features> {
     let file = File::open_streaming(path).map_err(fault)?;
     let root = file.root();
-    let mut names = root.datasets().map_err(fault)?;
     let groups = root.groups().map_err(fault)?;
-    names.extend(groups.iter().filter(|name| !name.starts_with('#')).cloned());
-    names.sort_unstable();
+    let names = variables(&root)?;
     let name = mat::choose(&names, String::as_str, key)?;
     match groups.contains(name) {
         true => sparse(&root.group(name).map_err(fault)?, name),
         false => dense(path, &root.dataset(name).map_err(fault)?, name),
     }
+}
+
+pub(super) fn names(path: &Path) -> Result<Vec<String>> {
+    let file = File::open_streaming(path).map_err(fault)?;
+    variables(&file.root())
+}
+
+fn variables(root: &Group) -> Result<Vec<String>> {
+    let mut names = root.datasets().map_err(fault)?;
+    let groups = root.groups().map_err(fault)?;
+    names.extend(groups.into_iter().filter(|name| !name.starts_with('#')));
+    names.sort_unstable();
+    Ok(names)
 }
 
 fn dense(path: &Path, set: &Dataset, name: &str) -> Result<Features> {

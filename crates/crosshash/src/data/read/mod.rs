@@ -17,7 +17,7 @@ mod table;
 use std::path::Path;
 
 pub(crate) use pictures::Listing;
-pub(crate) use table::{Cell, Column, Table, Wanted};
+pub(crate) use table::{Cell, Table, Wanted};
 
 use super::Features;
 use crate::{Error, Result};
@@ -28,26 +28,58 @@ pub struct Reader {
     pub name: &'static str,
     /// How its files end, in lower case; empty for a folder.
     pub endings: &'static [&'static str],
-    array: Option<fn(&Path, Option<&str>) -> Result<Features>>,
-    table: Option<fn(&Path, &[Wanted]) -> Result<Table>>,
-    pictures: Option<fn(&Path, &str) -> Result<Listing>>,
+    names: Option<ReadNames>,
+    array: Option<ReadArray>,
+    table: Option<ReadTable>,
+    pictures: Option<ReadPictures>,
 }
+
+type ReadNames = fn(&Path) -> Result<Vec<String>>;
+type ReadArray = fn(&Path, Option<&str>) -> Result<Features>;
+type ReadTable = fn(&Path, &[Wanted]) -> Result<Table>;
+type ReadPictures = fn(&Path, &str) -> Result<Listing>;
 
 /// Every format that can be read.
 pub const READERS: &[Reader] = &[
     Reader { array: Some(npy::array), ..format("NumPy array", &["npy"]) },
     Reader { array: Some(npz::array), ..format("NumPy archive", &["npz"]) },
-    Reader { array: Some(mat::array), ..format("MATLAB file", &["mat"]) },
-    Reader { table: Some(delimited::tsv), ..format("TSV table", &["tsv", "tab"]) },
-    Reader { table: Some(delimited::csv), ..format("CSV table", &["csv"]) },
-    Reader { table: Some(jsonl::table), ..format("JSONL table", &["jsonl", "ndjson"]) },
-    Reader { table: Some(parquet::table), ..format("Parquet table", &["parquet"]) },
+    Reader {
+        array: Some(mat::array),
+        names: Some(mat::names),
+        ..format("MATLAB file", &["mat"])
+    },
+    Reader {
+        table: Some(delimited::tsv),
+        names: Some(delimited::tsv_columns),
+        ..format("TSV table", &["tsv", "tab"])
+    },
+    Reader {
+        table: Some(delimited::csv),
+        names: Some(delimited::csv_columns),
+        ..format("CSV table", &["csv"])
+    },
+    Reader {
+        table: Some(jsonl::table),
+        names: Some(jsonl::columns),
+        ..format("JSONL table", &["jsonl", "ndjson"])
+    },
+    Reader {
+        table: Some(parquet::table),
+        names: Some(parquet::columns),
+        ..format("Parquet table", &["parquet"])
+    },
     Reader { pictures: Some(pictures::zip), ..format("zip of pictures", &["zip"]) },
     Reader { pictures: Some(pictures::folder), ..format("folder of pictures", &[]) },
 ];
 
 const fn format(name: &'static str, endings: &'static [&'static str]) -> Reader {
-    Reader { name, endings, array: None, table: None, pictures: None }
+    Reader { name, endings, names: None, array: None, table: None, pictures: None }
+}
+
+/// The names of a table's columns or a file's variables.
+pub(crate) fn names(path: &Path) -> Result<Vec<String>> {
+    let reader = find(path, "named columns or variables", |reader| reader.names)?;
+    reader(path).map_err(|err| err.at(path))
 }
 
 /// Reads rows of numbers; `key` names one of several arrays in a file.

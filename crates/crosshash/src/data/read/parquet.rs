@@ -19,6 +19,12 @@ use crate::{Error, Place, Result};
 /// Rows read at a time.
 const BATCH: usize = 4096;
 
+pub(super) fn columns(path: &Path) -> Result<Vec<String>> {
+    let file = fs_err::File::open(path)?.into_file();
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(fault)?;
+    Ok(builder.schema().fields().iter().map(|field| field.name().clone()).collect())
+}
+
 enum Building {
     Cells(Vec<Cell>),
     Numbers(Rows),

@@ -23,11 +23,6 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    /// The first folder of a picture's id, if it is in one.
-    pub(crate) fn class(&self, item: usize) -> Option<&str> {
-        self.ids[item].split_once('/').map(|(class, _)| class)
-    }
-
     fn of(place: PicturePlace, under: &str, mut names: Vec<String>) -> Result<Listing> {
         let before = match under.trim_matches('/') {
             "" => String::new(),

@@ -1,0 +1,75 @@
+//! `crosshash data import`: a manifest for a common layout.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use crosshash::data::MANIFEST;
+use crosshash::data::import::{self, Kind};
+use crosshash_codes::write::atomically;
+
+use crate::progress::say;
+
+/// Write a manifest for a folder or file in one of the common layouts.
+#[derive(clap::Args)]
+#[command(after_help = "Layouts:
+  folders   pictures in class folders, or in MODALITY/CLASS folders; also in a zip
+  table     a CSV, TSV, JSONL or Parquet table (Hugging Face), with pictures beside it or not
+  arrays    .npy or .npz features, and labels*.npy with zeros and ones
+  mat       a MATLAB file with features and labels (images, YAll, LAll; I_tr, T_tr, L_tr)
+
+Examples:
+  crosshash data import photos/ --out photos/
+  crosshash data import FLICKR-25K.mat --out flickr/
+  crosshash data import train.parquet --out set/ --kind table
+The manifest is a proposal: read it, correct it, then `crosshash data inspect`.")]
+pub(crate) struct Args {
+    /// The folder or file.
+    source: PathBuf,
+    /// The folder to write dataset.toml into; made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// The layout.
+    #[arg(long, value_enum, default_value_t = Layout::Auto)]
+    kind: Layout,
+    /// Write even if there is a dataset.toml already.
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Layout {
+    Auto,
+    Folders,
+    Table,
+    Arrays,
+    Mat,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let target = args.out.join(MANIFEST);
+    if target.exists() && !args.force {
+        bail!("{} is there already; give --force to write over it", target.display());
+    }
+    let kind = match args.kind {
+        Layout::Auto => None,
+        Layout::Folders => Some(Kind::Folders),
+        Layout::Table => Some(Kind::Table),
+        Layout::Arrays => Some(Kind::Arrays),
+        Layout::Mat => Some(Kind::Mat),
+    };
+    fs_err::create_dir_all(&args.out)?;
+    let proposal = import::import(&args.source, &args.out, kind)?;
+    let text = proposal.manifest.to_toml()?;
+    atomically(&target, |out| Ok(out.write_all(text.as_bytes())?))?;
+    for note in &proposal.notes {
+        say(note);
+    }
+    say(format!(
+        "wrote {}; look at it with: crosshash data inspect {}",
+        target.display(),
+        args.out.display()
+    ));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,92 @@
+//! Which labels there are, how often, and which occur together; every id counts once, in
+//! however many modalities it is.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::Serialize;
+
+use crate::data::Dataset;
+
+/// How many pairs of labels are named.
+const TOGETHER: usize = 10;
+
+/// The labels of a data set.
+#[derive(Debug, Clone, Serialize)]
+pub struct LabelReport {
+    /// How many there are.
+    pub count: usize,
+    /// Distinct ids over all modalities.
+    pub ids: usize,
+    /// Different sets of labels that occur.
+    pub distinct_sets: usize,
+    /// Ids per label, the most frequent first.
+    pub histogram: Vec<LabelCount>,
+    /// The pairs of labels that occur together most often.
+    pub together: Vec<Together>,
+}
+
+/// One label.
+#[derive(Debug, Clone, Serialize)]
+pub struct LabelCount {
+    /// Its name.
+    pub name: String,
+    /// Ids that carry it.
+    pub items: usize,
+}
+
+/// Two labels of the same items.
+#[derive(Debug, Clone, Serialize)]
+pub struct Together {
+    /// The first.
+    pub left: String,
+    /// The second.
+    pub right: String,
+    /// Ids that carry both.
+    pub items: usize,
+    /// How often, relative to what independent labels would give.
+    pub lift: f64,
+}
+
+pub(super) fn report(dataset: &Dataset) -> LabelReport {
+    let names = dataset.label_names();
+    let mut counts = vec![0_usize; names.len()];
+    let mut both: HashMap<(usize, usize), usize> = HashMap::new();
+    let mut sets: HashSet<&[u64]> = HashSet::new();
+    let mut ids: HashSet<&str> = HashSet::new();
+    for modality in dataset.modalities() {
+        for (item, id) in modality.ids().iter().enumerate() {
+            if !ids.insert(id) {
+                continue;
+            }
+            sets.insert(modality.labels().row(item));
+            let carried: Vec<usize> = modality.labels().indices(item).collect();
+            for (at, &label) in carried.iter().enumerate() {
+                counts[label] += 1;
+                carried[..at]
+                    .iter()
+                    .for_each(|&l| *both.entry((l, label)).or_default() += 1);
+            }
+        }
+    }
+    let mut histogram: Vec<LabelCount> = names
+        .iter()
+        .zip(&counts)
+        .map(|(name, &items)| LabelCount { name: name.clone(), items })
+        .collect();
+    histogram.sort_by_key(|label| std::cmp::Reverse(label.items));
+    let mut both: Vec<((usize, usize), usize)> = both.into_iter().collect();
+    both.sort_unstable_by_key(|&(pair, items)| (std::cmp::Reverse(items), pair));
+    let together = both.into_iter().take(TOGETHER).map(|((a, b), items)| Together {
+        left: names[a].clone(),
+        right: names[b].clone(),
+        items,
+        lift: items as f64 * ids.len() as f64 / (counts[a] as f64 * counts[b] as f64),
+    });
+    LabelReport {
+        count: names.len(),
+        ids: ids.len(),
+        distinct_sets: sets.len(),
+        together: together.collect(),
+        histogram,
+    }
+}

@@ -1,0 +1,299 @@
+//! The doctor: looks at every item of a data set and reports what it is and what is wrong.
+
+mod content;
+mod labels;
+
+use std::collections::{HashMap, HashSet};
+
+use serde::Serialize;
+
+pub use content::{Content, Terms};
+pub use labels::{LabelCount, LabelReport, Together};
+
+use super::{Dataset, LeftOut, Modality, Opened, Part, Split};
+use crate::Result;
+
+/// What is known of a data set.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Its name.
+    pub name: String,
+    /// Under which terms it may be used.
+    pub licence: Option<String>,
+    /// Where it comes from.
+    pub source: Option<String>,
+    /// What the user should look at, most important first.
+    pub warnings: Vec<String>,
+    /// The labels.
+    pub labels: LabelReport,
+    /// Each modality.
+    pub modalities: Vec<ModalityReport>,
+    /// Pairs between every two modalities.
+    pub pairs: Vec<Pairs>,
+    /// The split, if the manifest has one.
+    pub split: Option<SplitReport>,
+    /// What was read but is not used.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// One modality.
+#[derive(Debug, Clone, Serialize)]
+pub struct ModalityReport {
+    /// Its name.
+    pub name: String,
+    /// dense, sparse, text or pictures.
+    pub form: &'static str,
+    /// How many items it has.
+    pub items: usize,
+    /// Numbers per item.
+    pub width: Option<usize>,
+    /// Items without a label.
+    pub unlabelled: usize,
+    /// Labels per item, on average.
+    pub labels_per_item: f64,
+    /// Groups, if there are any.
+    pub groups: Option<usize>,
+    /// What its items hold.
+    #[serde(flatten)]
+    pub content: Content,
+}
+
+/// How many ids two modalities share.
+#[derive(Debug, Clone, Serialize)]
+pub struct Pairs {
+    /// First modality.
+    pub left: String,
+    /// Second modality.
+    pub right: String,
+    /// Ids in both.
+    pub both: usize,
+    /// Ids in the first only.
+    pub left_only: usize,
+    /// Ids in the second only.
+    pub right_only: usize,
+}
+
+/// The split.
+#[derive(Debug, Clone, Serialize)]
+pub struct SplitReport {
+    /// What identifies it, in hexadecimal digits.
+    pub hash: String,
+    /// The seed of its draws.
+    pub seed: u64,
+    /// The sizes, by modality.
+    pub parts: Vec<PartSizes>,
+    /// Labels that queries carry and no training item does.
+    pub unseen_labels: Vec<String>,
+}
+
+/// The sizes of the parts of one modality, and what they share.
+#[derive(Debug, Clone, Serialize)]
+pub struct PartSizes {
+    /// The modality.
+    pub modality: String,
+    /// Items that are learnt from.
+    pub train: usize,
+    /// Items that training may be judged by.
+    pub validation: usize,
+    /// Items that ask.
+    pub query: usize,
+    /// Items that are searched.
+    pub database: usize,
+    /// Queries whose content is exactly that of a training item.
+    pub query_in_train: usize,
+    /// Queries whose content is exactly that of a database item.
+    pub query_in_database: usize,
+}
+
+/// Looks at everything; `progress` hears how many items of all modalities are done.
+pub fn inspect(opened: &Opened, progress: &(dyn Fn(usize) + Sync)) -> Result<Report> {
+    let dataset = &opened.dataset;
+    let split = opened.plan.is_some().then(|| opened.split()).transpose()?;
+    let mut modalities = Vec::new();
+    let mut hashes = Vec::new();
+    let mut done = 0;
+    for modality in dataset.modalities() {
+        let (mut content, hash) = content::look(modality, &|n| progress(done + n))?;
+        done += modality.len();
+        if let Some(split) = &split {
+            let analysis =
+                opened.analysis.get(modality.name()).cloned().unwrap_or_default();
+            content.terms = content::terms(dataset, split, modality, &analysis)?;
+        }
+        modalities.push(describe(modality, content));
+        hashes.push(hash);
+    }
+    let mut left_out = dataset.left_out().to_vec();
+    left_out.extend(split.iter().flat_map(|split| split.left_out().to_vec()));
+    let split = split.map(|split| report_split(opened, &split, &hashes));
+    let mut report = Report {
+        name: dataset.name().to_owned(),
+        licence: opened.manifest.licence.clone(),
+        source: opened.manifest.source.clone(),
+        warnings: opened.manifest.warning.iter().cloned().collect(),
+        labels: labels::report(dataset),
+        modalities,
+        pairs: pairs(dataset),
+        split,
+        left_out,
+    };
+    let warnings = warnings(&report);
+    report.warnings.extend(warnings);
+    Ok(report)
+}
+
+fn describe(modality: &Modality, content: Content) -> ModalityReport {
+    let labels = modality.labels();
+    let carried: usize = (0..labels.len()).map(|item| labels.count(item)).sum();
+    let groups = modality.groups();
+    ModalityReport {
+        name: modality.name().to_owned(),
+        form: modality.features().form(),
+        items: modality.len(),
+        width: modality.features().width(),
+        unlabelled: labels.unlabelled(),
+        labels_per_item: carried as f64 / (modality.len().max(1)) as f64,
+        groups: groups.map(|groups| groups.iter().collect::<HashSet<_>>().len()),
+        content,
+    }
+}
+
+fn pairs(dataset: &Dataset) -> Vec<Pairs> {
+    let modalities = dataset.modalities();
+    let mut all = Vec::new();
+    for (k, left) in modalities.iter().enumerate() {
+        let ids: HashSet<&str> = left.ids().iter().map(String::as_str).collect();
+        for right in &modalities[k + 1..] {
+            let both = right.ids().iter().filter(|id| ids.contains(id.as_str())).count();
+            all.push(Pairs {
+                left: left.name().to_owned(),
+                right: right.name().to_owned(),
+                both,
+                left_only: left.len() - both,
+                right_only: right.len() - both,
+            });
+        }
+    }
+    all
+}
+
+fn report_split(opened: &Opened, split: &Split, hashes: &[Vec<u64>]) -> SplitReport {
+    let dataset = &opened.dataset;
+    let mut parts = Vec::new();
+    let (mut learnt, mut asked) = (HashSet::new(), HashSet::new());
+    for (k, modality) in dataset.modalities().iter().enumerate() {
+        let content = |part| -> HashSet<u64> {
+            split.items(k, part).iter().map(|&item| hashes[k][item]).collect()
+        };
+        let queries = split.items(k, Part::Query);
+        let among = |part| {
+            let known = content(part);
+            queries.iter().filter(|&&item| known.contains(&hashes[k][item])).count()
+        };
+        let labels =
+            |part| split.items(k, part).iter().flat_map(|&i| modality.labels().indices(i));
+        learnt.extend(labels(Part::Train));
+        asked.extend(labels(Part::Query));
+        let size = |part| split.items(k, part).len();
+        parts.push(PartSizes {
+            modality: modality.name().to_owned(),
+            train: size(Part::Train),
+            validation: size(Part::Validation),
+            query: size(Part::Query),
+            database: size(Part::Database),
+            query_in_train: among(Part::Train),
+            query_in_database: among(Part::Database),
+        });
+    }
+    let mut unseen: Vec<usize> = asked.difference(&learnt).copied().collect();
+    unseen.sort_unstable();
+    let names = dataset.label_names();
+    SplitReport {
+        hash: format!("{:016x}", split.hash()),
+        seed: opened.plan.as_ref().map_or(0, |plan| plan.seed),
+        parts,
+        unseen_labels: unseen.into_iter().map(|label| names[label].clone()).collect(),
+    }
+}
+
+fn warnings(report: &Report) -> Vec<String> {
+    let mut all = Vec::new();
+    for modality in &report.modalities {
+        let (name, items) = (&modality.name, modality.items);
+        let content = &modality.content;
+        if content.non_finite > 0 {
+            let (row, column) = content.first_non_finite.unwrap_or_default();
+            all.push(format!(
+                "{name}: {} numbers are not finite, the first in item {row}, column {column}; \
+                 training will refuse them",
+                content.non_finite
+            ));
+        }
+        if modality.unlabelled > 0 {
+            all.push(format!(
+                "{name}: {} of {items} items have no label; they teach and match nothing",
+                modality.unlabelled
+            ));
+        }
+        if content.empty > 0 {
+            all.push(format!("{name}: {} of {items} items are empty", content.empty));
+        }
+        if content.constant > 0 {
+            let width = modality.width.unwrap_or(0);
+            all.push(format!(
+                "{name}: {} of {width} features are constant",
+                content.constant
+            ));
+        }
+        if content.duplicates > 0 {
+            all.push(format!(
+                "{name}: {} of {items} items repeat the content of another",
+                content.duplicates
+            ));
+        }
+    }
+    let unused = report.labels.histogram.iter().filter(|label| label.items == 0).count();
+    if unused > 0 {
+        all.push(format!("{unused} of {} labels occur nowhere", report.labels.count));
+    }
+    for pair in report.pairs.iter().filter(|pair| pair.both == 0) {
+        let (left, right) = (&pair.left, &pair.right);
+        all.push(format!("{left} and {right} share no id: no item of them is paired"));
+    }
+    if let Some(split) = &report.split {
+        for part in &split.parts {
+            if part.query_in_train > 0 {
+                all.push(format!(
+                    "{}: {} of {} queries have exactly the content of a training item",
+                    part.modality, part.query_in_train, part.query
+                ));
+            }
+        }
+        if !split.unseen_labels.is_empty() {
+            all.push(format!(
+                "{} labels occur in queries but not in training: {}",
+                split.unseen_labels.len(),
+                abridged(&split.unseen_labels)
+            ));
+        }
+    } else {
+        all.push(
+            "there is no split: write [split] before training or evaluation".to_owned(),
+        );
+    }
+    all
+}
+
+fn abridged(names: &[String]) -> String {
+    match names.len() {
+        0..=5 => names.join(", "),
+        n => format!("{} and {} more", names[..5].join(", "), n - 5),
+    }
+}
+
+/// How many items repeat the content of an earlier one.
+fn repeated(hashes: &[u64]) -> usize {
+    let mut seen: HashMap<u64, usize> = HashMap::with_capacity(hashes.len());
+    hashes.iter().for_each(|&hash| *seen.entry(hash).or_default() += 1);
+    hashes.len() - seen.len()
+}

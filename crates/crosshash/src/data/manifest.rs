@@ -1,0 +1,242 @@
+//! The manifest `dataset.toml`: what a data set consists of, as typed.
+//!
+//! Nothing is checked here but the form: unknown fields and wrong types are refused with file
+//! and line. `assemble.rs` makes a [`Dataset`](super::Dataset) of it. The reference for users
+//! is `docs/data.md`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Analysis, Choice, Plan};
+use crate::{Error, Result};
+
+/// The name of a manifest in its folder.
+pub const MANIFEST: &str = "dataset.toml";
+
+/// A manifest as typed.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// The data set's name (default: the folder's).
+    pub name: Option<String>,
+    /// Under which terms it may be used.
+    pub licence: Option<String>,
+    /// Where it comes from.
+    pub source: Option<String>,
+    /// What a user must know; the inspector says it first.
+    pub warning: Option<String>,
+    /// The table whose rows are the items, for every modality that names no other.
+    pub items: Option<Items>,
+    /// Where labels come from, for every modality that names nothing else.
+    pub labels: Option<LabelSource>,
+    /// How to split (default: no split).
+    pub split: Option<SplitSource>,
+    /// The modalities by name.
+    #[serde(default)]
+    pub modality: BTreeMap<String, ModalitySource>,
+}
+
+/// A table of items.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Items {
+    /// The file: CSV, TSV, JSONL or Parquet.
+    pub table: PathBuf,
+    /// The column that names each item (default: the number of the row).
+    pub id: Option<String>,
+    /// Rows to leave out: column = values.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub leave_out: BTreeMap<String, Many<String>>,
+}
+
+/// Where labels come from: columns, a matrix, or the folders of pictures.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabelSource {
+    /// One or more columns of the item table.
+    pub column: Option<Many<String>>,
+    /// What separates several labels in a cell (default: one label per cell).
+    pub separator: Option<String>,
+    /// Arrays with one row per item, of 0 and 1 per label, or of one label number.
+    pub matrix: Option<Many<ArrayFile>>,
+    /// The folder of a picture is its label.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub folder: bool,
+    /// Cells hold numbers from 0 into `names`, not names.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub numbers: bool,
+    /// All names, in a list or a file of lines (default: what occurs, by alphabet).
+    pub names: Option<Names>,
+}
+
+/// Names of labels.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a list of names, or a file with one name per line")]
+pub enum Names {
+    /// A file with one name per line.
+    File(PathBuf),
+    /// The names.
+    List(Vec<String>),
+}
+
+/// One modality; exactly one of `features`, `text`, `column` and `pictures` is given.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModalitySource {
+    /// Arrays with one row per item, one after another.
+    pub features: Option<Many<ArrayFile>>,
+    /// Columns of the item table whose texts make up the item.
+    pub text: Option<Many<String>>,
+    /// A column of the item table with a list of numbers per item.
+    pub column: Option<String>,
+    /// A folder or zip of pictures.
+    pub pictures: Option<PathBuf>,
+    /// Only the pictures below this folder of it.
+    pub under: Option<String>,
+    /// The column with the path of each picture (default: the id is the path).
+    pub path: Option<String>,
+    /// A table of its own.
+    pub items: Option<Items>,
+    /// Labels of its own.
+    pub labels: Option<LabelSource>,
+    /// A file with one id per line, where there is no table.
+    pub ids: Option<PathBuf>,
+    /// What its items are grouped by, if not as `split.group` says.
+    pub group: Option<Group>,
+    /// How its texts become terms.
+    pub analysis: Option<Analysis>,
+}
+
+/// What keeps items together when the data are split.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a column, or { id_until = \"-\" }")]
+pub enum Group {
+    /// A column of the item table.
+    Column(String),
+    /// A part of the id.
+    Id(GroupId),
+}
+
+/// Groups by a part of the id.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupId {
+    /// The id up to the last of these; the whole id if there is none in it.
+    pub id_until: String,
+}
+
+/// How to split.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SplitSource {
+    /// The column whose values name parts.
+    pub column: Option<String>,
+    /// Seed of every draw (default 0).
+    #[serde(default)]
+    pub seed: u64,
+    /// Keep the shares of labels.
+    #[serde(default)]
+    pub stratify: bool,
+    /// What stays together.
+    pub group: Option<Group>,
+    /// Items that ask.
+    pub query: Option<Choice>,
+    /// Items that training is judged by.
+    pub validation: Option<Choice>,
+    /// Items that are learnt from.
+    pub train: Option<Choice>,
+    /// Items that are searched.
+    pub database: Option<Choice>,
+}
+
+impl SplitSource {
+    /// The plan it describes.
+    pub fn plan(&self) -> Plan {
+        Plan {
+            seed: self.seed,
+            stratify: self.stratify,
+            query: self.query.clone(),
+            validation: self.validation.clone(),
+            train: self.train.clone(),
+            database: self.database.clone(),
+        }
+    }
+}
+
+/// One or several.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Many<T> {
+    /// One.
+    One(T),
+    /// Several.
+    Several(Vec<T>),
+}
+
+impl<T> Many<T> {
+    /// As a slice.
+    pub fn as_slice(&self) -> &[T] {
+        match self {
+            Many::One(one) => std::slice::from_ref(one),
+            Many::Several(several) => several,
+        }
+    }
+}
+
+/// An array in a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a file, or { file = \"...\", key = \"...\", transpose = true }"
+)]
+pub enum ArrayFile {
+    /// The only array of a file.
+    File(PathBuf),
+    /// One of several.
+    Keyed(KeyedArray),
+}
+
+/// One of several arrays in a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyedArray {
+    /// The file.
+    pub file: PathBuf,
+    /// Its name there.
+    pub key: Option<String>,
+    /// Whether items are its columns.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub transpose: bool,
+}
+
+impl Manifest {
+    /// Reads a manifest; a folder stands for the `dataset.toml` in it. Gives its path too.
+    pub fn read(path: &Path) -> Result<(Manifest, PathBuf)> {
+        let path = match path.is_dir() {
+            true => path.join(MANIFEST),
+            false => path.to_owned(),
+        };
+        if path.parent().is_some_and(Path::is_dir) && !path.exists() {
+            return Err(Error::content(
+                "there is no manifest; write one, or let `crosshash data import` make it",
+            )
+            .at(&path));
+        }
+        let text = fs_err::read_to_string(&path)?;
+        let manifest = Manifest::parse(&text).map_err(|err| err.at(&path))?;
+        Ok((manifest, path))
+    }
+
+    /// Parses the text of a manifest.
+    pub fn parse(text: &str) -> Result<Manifest> {
+        toml::from_str(text).map_err(|err| Error::content(err.to_string().trim_end()))
+    }
+
+    /// The text of a manifest.
+    pub fn to_toml(&self) -> Result<String> {
+        toml::to_string(self)
+            .map_err(|err| Error::content(format!("cannot be written as TOML: {err}")))
+    }
+}

@@ -1,0 +1,453 @@
+//! From manifest to data set: read every part, line them up, check them, count what is left out.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use super::manifest::{
+    ArrayFile, Group, Items, LabelSource, Manifest, ModalitySource, Names,
+};
+use super::read::{self, Table, Wanted};
+use super::resolve::{self, Given};
+use super::{Analysis, Dataset, Features, LeftOut, Modality, Plan, Split, Texts, emoji};
+use crate::{Error, Result};
+
+/// A data set with what its manifest says about it.
+#[derive(Debug, Clone)]
+pub struct Opened {
+    /// The data set.
+    pub dataset: Dataset,
+    /// How to split it, if the manifest says.
+    pub plan: Option<Plan>,
+    /// How the texts of each modality become terms, where the manifest says.
+    pub analysis: BTreeMap<String, Analysis>,
+    /// The manifest as typed.
+    pub manifest: Manifest,
+}
+
+impl Opened {
+    /// Draws the split that the manifest describes.
+    pub fn split(&self) -> Result<Split> {
+        let plan = self.plan.as_ref().ok_or_else(|| {
+            Error::content(
+                "the manifest has no [split]; say how queries and database are made",
+            )
+        })?;
+        plan.draw(&self.dataset)
+    }
+}
+
+/// Opens the data set of a manifest or its folder; its files are looked for in `root`, or else
+/// beside the manifest. `emoji`, where nothing of that name exists, is the built-in data set.
+pub fn open(path: &Path, root: Option<&Path>) -> Result<Opened> {
+    if path == Path::new(emoji::NAME) && !path.exists() {
+        return emoji::open();
+    }
+    let (manifest, path) = Manifest::read(path)?;
+    let beside = path.parent().unwrap_or(Path::new("."));
+    let root = root.unwrap_or(beside);
+    assemble(manifest, root, &path).map_err(|err| err.at(&path))
+}
+
+fn assemble(manifest: Manifest, root: &Path, path: &Path) -> Result<Opened> {
+    if manifest.modality.is_empty() {
+        return Err(Error::content(
+            "no modality; write e.g. [modality.image] with features = \"image.npy\"",
+        ));
+    }
+    let tables = Tables::read(&manifest, root)?;
+    let mut sources = Vec::new();
+    let mut left_out = Vec::new();
+    for (name, source) in &manifest.modality {
+        let context = |err: Error| match err {
+            Error::File { .. } | Error::Io(_) => err,
+            err => Error::content(format!("modality {name}: {err}")),
+        };
+        let part = PartOf { manifest: &manifest, root, name, source, tables: &tables };
+        sources.push(part.gather(&mut left_out).map_err(context)?);
+    }
+    let (label_names, labels) = resolve::labels(&manifest, root, &sources)?;
+    let mut modalities = Vec::new();
+    for (source, labels) in sources.into_iter().zip(labels) {
+        let mut modality = Modality::new(source.name, source.ids, source.features, labels)?;
+        if let Some(groups) = source.groups {
+            modality = modality.with_groups(groups)?;
+        }
+        if let Some(marks) = source.marks {
+            modality = modality.with_marks(marks)?;
+        }
+        modalities.push(modality);
+    }
+    let folder = root.file_name().or_else(|| path.file_stem());
+    let name = manifest.name.clone();
+    let name = name.or_else(|| Some(folder?.to_string_lossy().into_owned()));
+    let dataset = Dataset::new(name.unwrap_or_default(), label_names, modalities)?;
+    let analysis = manifest.modality.iter();
+    Ok(Opened {
+        dataset: dataset.with_left_out(left_out),
+        plan: manifest.split.as_ref().map(super::manifest::SplitSource::plan),
+        analysis: analysis
+            .filter_map(|(name, source)| Some((name.clone(), source.analysis.clone()?)))
+            .collect(),
+        manifest,
+    })
+}
+
+/// What is known of a modality before label names are.
+pub(super) struct Source {
+    pub(super) name: String,
+    pub(super) ids: Vec<String>,
+    pub(super) features: Features,
+    pub(super) labels: Given,
+    groups: Option<Vec<String>>,
+    marks: Option<Vec<String>>,
+}
+
+struct PartOf<'a> {
+    manifest: &'a Manifest,
+    root: &'a Path,
+    name: &'a str,
+    source: &'a ModalitySource,
+    tables: &'a Tables,
+}
+
+impl PartOf<'_> {
+    fn items(&self) -> Option<&Items> {
+        // Pictures in class folders and arrays with their own ids need no table.
+        self.source.items.as_ref().or(self.manifest.items.as_ref())
+    }
+
+    fn label_source(&self) -> Result<&LabelSource> {
+        let labels = self.source.labels.as_ref().or(self.manifest.labels.as_ref());
+        labels.ok_or_else(|| {
+            Error::content("no labels; write [labels] with column, matrix or folder")
+        })
+    }
+
+    fn gather(&self, left_out: &mut Vec<LeftOut>) -> Result<Source> {
+        let table =
+            self.items().map(|items| self.tables.get(self.root, items)).transpose()?;
+        let given = [
+            self.source.features.is_some(),
+            self.source.text.is_some(),
+            self.source.column.is_some(),
+            self.source.pictures.is_some(),
+        ];
+        if given.iter().filter(|&&given| given).count() != 1 {
+            return Err(Error::content(
+                "say exactly one of features, text, column and pictures",
+            ));
+        }
+        let mut note = |reason: String, items: usize| {
+            if items > 0 {
+                left_out.push(LeftOut { modality: self.name.to_owned(), reason, items });
+            }
+        };
+        if let Some(pictures) = &self.source.pictures {
+            return self.pictures(pictures, table, &mut note);
+        }
+        let features = self.rows(table)?;
+        let ids = match (&self.source.ids, table) {
+            (Some(file), _) => lines(&self.root.join(file))?,
+            (None, Some(table)) => self.ids(table)?,
+            (None, None) => (0..features.len()).map(|row| row.to_string()).collect(),
+        };
+        self.check_lengths(&features, ids.len(), table)?;
+        let kept = self.kept(table, ids.len(), &mut note)?;
+        self.finish(features, ids, table.map(|table| (table, None)), kept)
+    }
+
+    fn finish(
+        &self,
+        features: Features,
+        ids: Vec<String>,
+        table: Option<(&Table, Option<&[usize]>)>,
+        kept: Vec<usize>,
+    ) -> Result<Source> {
+        let whole = kept.len() == ids.len();
+        let total = table.map_or(ids.len(), |(table, _)| table.len());
+        let row =
+            |item: usize| table.and_then(|(_, rows)| rows).map_or(item, |rows| rows[item]);
+        let rows: Vec<usize> = kept.iter().map(|&item| row(item)).collect();
+        let ids: Vec<String> = match whole {
+            true => ids,
+            false => kept.iter().map(|&item| ids[item].clone()).collect(),
+        };
+        let features = if whole { features } else { features.select(&kept) };
+        let table = table.map(|(table, _)| table);
+        let path = self.items().map(|items| self.root.join(&items.table));
+        let labels = Given::read(
+            self.label_source()?,
+            self.root,
+            table.zip(path),
+            total,
+            &rows,
+            &ids,
+        )?;
+        let column = |name: &str| -> Result<Vec<String>> {
+            let table = table.ok_or_else(|| no_table(name))?;
+            let cells = table.cells(name)?;
+            Ok(rows.iter().map(|&row| cells[row].text()).collect())
+        };
+        let split = self.manifest.split.as_ref();
+        let group =
+            self.source.group.as_ref().or(split.and_then(|split| split.group.as_ref()));
+        let groups = match group {
+            None => None,
+            Some(Group::Column(name)) => Some(column(name)?),
+            Some(Group::Id(id)) => Some(
+                ids.iter()
+                    .map(|name| {
+                        name.rsplit_once(&id.id_until).map_or(name.as_str(), |s| s.0)
+                    })
+                    .map(str::to_owned)
+                    .collect(),
+            ),
+        };
+        let marks =
+            split.and_then(|split| split.column.as_deref()).map(column).transpose()?;
+        Ok(Source { name: self.name.to_owned(), ids, features, labels, groups, marks })
+    }
+
+    /// Features that have one row per row of the table.
+    fn rows(&self, table: Option<&Table>) -> Result<Features> {
+        if let Some(files) = &self.source.features {
+            return arrays(self.root, files.as_slice());
+        }
+        if let Some(column) = &self.source.column {
+            let table = table.ok_or_else(|| no_table(column))?;
+            return Ok(table.numbers(column)?.clone());
+        }
+        let names = self.source.text.as_ref().map_or(&[][..], |text| text.as_slice());
+        let table = table.ok_or_else(|| no_table(names.first().map_or("", |name| name)))?;
+        let columns =
+            names.iter().map(|name| table.cells(name)).collect::<Result<Vec<_>>>()?;
+        let mut texts = Texts::default();
+        for row in 0..table.len() {
+            let parts: Vec<String> =
+                columns.iter().map(|cells| cells[row].text()).collect();
+            let parts: Vec<&str> =
+                parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+            texts.push(&parts.join("\n"));
+        }
+        Ok(Features::Text(texts))
+    }
+
+    fn ids(&self, table: &Table) -> Result<Vec<String>> {
+        let Some(items) = self.items() else { return Ok(Vec::new()) };
+        let path = self.root.join(&items.table);
+        let Some(id) = &items.id else {
+            return Ok((0..table.len()).map(|row| row.to_string()).collect());
+        };
+        let ids: Vec<String> = table.cells(id)?.iter().map(|cell| cell.text()).collect();
+        let mut seen = HashMap::with_capacity(ids.len());
+        for (row, name) in ids.iter().enumerate() {
+            if let Some(first) = seen.insert(name, row) {
+                let place = table.place(first);
+                let what = format!("{name:?} occurs twice, first on {place}");
+                return Err(Error::cell(table.place(row), id, what).at(&path));
+            }
+        }
+        Ok(ids)
+    }
+
+    fn check_lengths(
+        &self,
+        features: &Features,
+        ids: usize,
+        table: Option<&Table>,
+    ) -> Result<()> {
+        let rows = features.len();
+        let wanted = table.map_or(ids, Table::len);
+        if rows != wanted || ids != wanted {
+            let what = if table.is_some() { "the item table" } else { "the file of ids" };
+            return Err(Error::content(format!(
+                "{} rows of features, but {what} has {}",
+                rows,
+                if ids == wanted { wanted } else { ids }
+            )));
+        }
+        Ok(())
+    }
+
+    /// The rows that no `leave_out` names.
+    fn kept(
+        &self,
+        table: Option<&Table>,
+        n_rows: usize,
+        note: &mut impl FnMut(String, usize),
+    ) -> Result<Vec<usize>> {
+        let mut keep = vec![true; n_rows];
+        if let (Some(items), Some(table)) = (self.items(), table) {
+            for (column, values) in &items.leave_out {
+                let values: BTreeSet<&str> =
+                    values.as_slice().iter().map(String::as_str).collect();
+                let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+                for (row, cell) in table.cells(column)?.iter().enumerate() {
+                    let text = cell.text();
+                    if let (true, Some(&value)) = (keep[row], values.get(text.as_str())) {
+                        keep[row] = false;
+                        *counts.entry(value).or_default() += 1;
+                    }
+                }
+                for (value, count) in counts {
+                    note(format!("leave_out: {column} is {value:?}"), count);
+                }
+            }
+        }
+        Ok((0..n_rows).filter(|&row| keep[row]).collect())
+    }
+
+    fn pictures(
+        &self,
+        place: &Path,
+        table: Option<&Table>,
+        note: &mut impl FnMut(String, usize),
+    ) -> Result<Source> {
+        let under = self.source.under.as_deref().unwrap_or("");
+        let listing = read::pictures(&self.root.join(place), under)?;
+        note("files that are no pictures".into(), listing.others);
+        let Some(table) = table else {
+            let kept = (0..listing.ids.len()).collect();
+            return self.finish(
+                Features::Pictures(listing.pictures),
+                listing.ids,
+                None,
+                kept,
+            );
+        };
+        // A row finds its picture by path, or by id.
+        let ids = self.ids(table)?;
+        let names: Vec<String> = match &self.source.path {
+            Some(column) => table.cells(column)?.iter().map(|cell| cell.text()).collect(),
+            None => ids.clone(),
+        };
+        let mut where_is: HashMap<&str, usize> = HashMap::new();
+        for (at, id) in listing.ids.iter().enumerate() {
+            where_is.insert(id, at);
+            where_is.insert(listing.pictures.name(at), at);
+        }
+        let kept = self.kept(Some(table), ids.len(), note)?;
+        let (mut rows, mut found, mut missing) = (Vec::new(), Vec::new(), 0);
+        for row in kept {
+            match where_is.get(names[row].as_str()) {
+                Some(&at) => {
+                    rows.push(row);
+                    found.push(at);
+                }
+                None => missing += 1,
+            }
+        }
+        if found.is_empty() {
+            return Err(Error::content(format!(
+                "no row has a picture: the table says e.g. {:?}, the pictures are named e.g. {:?}",
+                names.first().map_or("", |name| name),
+                listing.ids.first().map_or("", |id| id)
+            )));
+        }
+        note("rows of the table without a picture".into(), missing);
+        let used: BTreeSet<usize> = found.iter().copied().collect();
+        note("pictures that no row names".into(), listing.ids.len() - used.len());
+        let features = Features::Pictures(listing.pictures.select(&found));
+        let ids: Vec<String> = rows.iter().map(|&row| ids[row].clone()).collect();
+        let all = (0..ids.len()).collect();
+        self.finish(features, ids, Some((table, Some(&rows))), all)
+    }
+}
+
+/// Arrays one after another.
+pub(super) fn arrays(root: &Path, files: &[ArrayFile]) -> Result<Features> {
+    let mut all: Option<Features> = None;
+    for file in files {
+        let (file, key, transpose) = match file {
+            ArrayFile::File(file) => (file, None, false),
+            ArrayFile::Keyed(keyed) => (&keyed.file, keyed.key.as_deref(), keyed.transpose),
+        };
+        let path = root.join(file);
+        let mut next = read::array(&path, key)?;
+        if transpose {
+            next = next.transpose().map_err(|err| err.at(&path))?;
+        }
+        all = Some(match all {
+            None => next,
+            Some(all) => all.append(next).map_err(|err| err.at(&path))?,
+        });
+    }
+    all.ok_or_else(|| Error::content("an empty list of files"))
+}
+
+/// The lines of a file of names.
+pub(super) fn lines(path: &Path) -> Result<Vec<String>> {
+    let text = fs_err::read_to_string(path)?;
+    Ok(text.lines().map(|line| line.trim_end().to_owned()).collect())
+}
+
+fn no_table(column: &str) -> Error {
+    Error::content(format!(
+        "column {column:?} is asked for, but there is no table; write [items] with table = \"...\""
+    ))
+}
+
+/// Every table once, with the columns that anyone asks for.
+struct Tables(HashMap<PathBuf, Table>);
+
+impl Tables {
+    fn read(manifest: &Manifest, root: &Path) -> Result<Tables> {
+        let mut wanted: BTreeMap<PathBuf, BTreeSet<Wanted>> = BTreeMap::new();
+        for source in manifest.modality.values() {
+            let Some(items) = source.items.as_ref().or(manifest.items.as_ref()) else {
+                continue;
+            };
+            let columns = wanted.entry(root.join(&items.table)).or_default();
+            let mut cells = |name: &str| {
+                columns.insert(Wanted::Cells(name.to_owned()));
+            };
+            items.id.iter().for_each(|id| cells(id));
+            items.leave_out.keys().for_each(|column| cells(column));
+            source.text.iter().flat_map(|t| t.as_slice()).for_each(|column| cells(column));
+            source.path.iter().for_each(|column| cells(column));
+            let labels = source.labels.as_ref().or(manifest.labels.as_ref());
+            let columns_of = labels.and_then(|labels| labels.column.as_ref());
+            columns_of.iter().flat_map(|c| c.as_slice()).for_each(|column| cells(column));
+            let split = manifest.split.as_ref();
+            let group =
+                source.group.as_ref().or(split.and_then(|split| split.group.as_ref()));
+            if let Some(Group::Column(column)) = group {
+                cells(column);
+            }
+            split.iter().filter_map(|s| s.column.as_ref()).for_each(|column| cells(column));
+            if let Some(column) = &source.column {
+                columns.insert(Wanted::Numbers(column.clone()));
+            }
+        }
+        let mut tables = HashMap::new();
+        for (path, columns) in wanted {
+            let columns: Vec<Wanted> = columns.into_iter().collect();
+            let table = read::table(&path, &columns)?;
+            tables.insert(path, table);
+        }
+        Ok(Tables(tables))
+    }
+
+    fn get(&self, root: &Path, items: &Items) -> Result<&Table> {
+        let path = root.join(&items.table);
+        self.0.get(&path).ok_or_else(|| Error::content("the table was not read").at(&path))
+    }
+}
+
+/// The names a manifest gives, if any.
+pub(super) fn given_names(
+    source: &LabelSource,
+    root: &Path,
+) -> Result<Option<Vec<String>>> {
+    Ok(match &source.names {
+        None => None,
+        Some(Names::List(names)) => Some(names.clone()),
+        Some(Names::File(file)) => {
+            let mut names = lines(&root.join(file))?;
+            while names.last().is_some_and(String::is_empty) {
+                names.pop();
+            }
+            Some(names)
+        }
+    })
+}

@@ -1,0 +1,394 @@
+//! Every reader on files that other programs wrote, on bad input (the messages are the user's
+//! interface), and on damaged bytes (never a panic).
+
+use std::path::{Path, PathBuf};
+
+use crosshash::data::{Dataset, Features, Opened, inspect, open};
+use proptest::prelude::*;
+
+const ROWS: [f32; 12] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0];
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+/// A folder with a manifest and other files.
+fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, bytes) in files {
+        let path = dir.path().join(name);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, bytes).unwrap();
+    }
+    dir
+}
+
+fn with_fixtures(manifest: &str) -> Opened {
+    let dir = folder(&[("dataset.toml", manifest.as_bytes())]);
+    open(dir.path(), Some(&fixtures())).unwrap()
+}
+
+fn rows(dataset: &Dataset, name: &str) -> Vec<f32> {
+    let modality = dataset.modality(name).unwrap();
+    let width = modality.features().width().unwrap();
+    let all: Vec<usize> = (0..modality.len()).collect();
+    let mut out = vec![0.0; all.len() * width];
+    modality.view(&all).read(&all, &mut out).unwrap();
+    out
+}
+
+fn fault(files: &[(&str, &[u8])]) -> String {
+    let dir = folder(files);
+    let text = open(dir.path(), None).map(|_| ()).unwrap_err().to_string();
+    text.replace(&format!("{}/", dir.path().display()), "")
+}
+
+#[test]
+fn numpy_arrays_of_every_type() {
+    for file in ["x_f2.npy", "x_f4.npy", "x_f8.npy", "x_u1.npy", "x_fortran.npy"] {
+        let opened = with_fixtures(&format!(
+            "modality.m.features = {file:?}\nlabels.matrix = \"labels.npy\""
+        ));
+        assert_eq!(rows(&opened.dataset, "m"), ROWS, "{file}");
+        assert_eq!(opened.dataset.label_names(), ["0", "1"]);
+        let labels = opened.dataset.modalities()[0].labels().clone();
+        assert_eq!(labels.indices(2).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(labels.unlabelled(), 1);
+    }
+}
+
+#[test]
+fn archives_and_matlab_files_give_the_same() {
+    let quarter: Vec<f32> = ROWS.iter().map(|x| x / 4.0).collect();
+    for (file, x, l) in [
+        ("plain.npz", "x", "labels"),
+        ("packed.npz", "x", "labels"),
+        ("plain5.mat", "X", "L"),
+        ("packed5.mat", "X", "L"),
+        ("v73.mat", "X", "L"),
+    ] {
+        let opened = with_fixtures(&format!(
+            "[modality.m]\nfeatures = {{ file = {file:?}, key = {x:?} }}\n\
+             [labels]\nmatrix = {{ file = {file:?}, key = {l:?} }}\nnames = [\"cat\", \"dog\"]"
+        ));
+        assert_eq!(rows(&opened.dataset, "m"), quarter, "{file}");
+        assert_eq!(opened.dataset.modalities()[0].labels().histogram(), [2, 2], "{file}");
+    }
+}
+
+#[test]
+fn sparse_matrices_of_scipy_and_matlab() {
+    let dense = [0.0, 2.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 3.0, 0.0, 0.0, 4.0];
+    for features in [
+        "\"csr.npz\"",
+        "{ file = \"plain5.mat\", key = \"S\" }",
+        "{ file = \"packed5.mat\", key = \"S\" }",
+        "{ file = \"v73.mat\", key = \"S\" }",
+    ] {
+        let opened = with_fixtures(&format!(
+            "modality.m.features = {features}\nlabels.matrix = \"labels.npy\""
+        ));
+        let modality = &opened.dataset.modalities()[0];
+        assert!(matches!(modality.features(), Features::Sparse(_)), "{features}");
+        assert_eq!(rows(&opened.dataset, "m"), dense, "{features}");
+    }
+}
+
+#[test]
+fn stacked_pictures_have_items_last() {
+    // P is 2 x 3 x 4 in MATLAB's axes: four items of six numbers.
+    for file in ["plain5.mat", "packed5.mat", "v73.mat"] {
+        let opened = with_fixtures(&format!(
+            "modality.m.features = {{ file = {file:?}, key = \"P\" }}\n\
+             labels.matrix = \"labels.npy\""
+        ));
+        let got = rows(&opened.dataset, "m");
+        assert_eq!(&got[..6], [0.0, 12.0, 4.0, 16.0, 8.0, 20.0], "{file}");
+    }
+}
+
+#[test]
+fn transposed_arrays_have_items_in_columns() {
+    let text = "modality.m.features = { file = \"x_f4.npy\", transpose = true }\n\
+                [labels]\nmatrix = { file = \"x_f4.npy\", transpose = true }\nnumbers = true";
+    let opened = with_fixtures(text);
+    assert_eq!(rows(&opened.dataset, "m")[..4], [0.0, 3.0, 6.0, 9.0]);
+}
+
+#[test]
+fn parquet_with_lists() {
+    let opened = with_fixtures(
+        "items = { table = \"table.parquet\", id = \"id\" }\nlabels.column = \"labels\"\n\
+         modality.image.column = \"embedding\"\nmodality.text.text = \"caption\"\n\
+         split = { column = \"split\", query = \"test\" }",
+    );
+    let quarter: Vec<f32> = ROWS.iter().map(|x| x / 4.0).collect();
+    assert_eq!(rows(&opened.dataset, "image"), quarter);
+    assert_eq!(opened.dataset.label_names(), ["cat", "dog"]);
+    let text = opened.dataset.modality("text").unwrap();
+    assert_eq!(text.view(&[0, 2]).text(1), Some(""));
+    assert_eq!(text.labels().unlabelled(), 1);
+    assert_eq!(opened.split().unwrap().parts()[0].query, [2, 3]);
+}
+
+#[test]
+fn tables_and_pictures_meet_by_id() {
+    let dir = folder(&[
+        (
+            "t.csv",
+            b"id,text,class,fold\n\"a/1\",\"x, y\",cat;dog,1\nb/2,z,dog,2\nc/3,,cat,9\n",
+        ),
+        ("pics/a/1.png", b"one"),
+        ("pics/b/2.JPG", b"two"),
+        ("pics/d/4.jpg", b"four"),
+        ("pics/notes.txt", b"no picture"),
+        (
+            "dataset.toml",
+            b"items = { table = \"t.csv\", id = \"id\", leave_out = { fold = \"9\" } }\n\
+              labels = { column = \"class\", separator = \";\" }\n\
+              modality.image.pictures = \"pics\"\nmodality.text.text = \"text\"\n",
+        ),
+    ]);
+    let opened = open(dir.path(), None).unwrap();
+    let image = opened.dataset.modality("image").unwrap();
+    assert_eq!(image.ids(), ["a/1", "b/2"]);
+    assert_eq!(image.labels().histogram(), [1, 2]);
+    let left: Vec<String> = opened
+        .dataset
+        .left_out()
+        .iter()
+        .map(|left| format!("{}: {} {}", left.modality, left.items, left.reason))
+        .collect();
+    assert_eq!(
+        left,
+        [
+            "image: 1 files that are no pictures",
+            "image: 1 leave_out: fold is \"9\"",
+            "image: 1 pictures that no row names",
+            "text: 1 leave_out: fold is \"9\"",
+        ]
+    );
+    let report = inspect::inspect(&opened, &|_| {}).unwrap();
+    assert_eq!(report.pairs[0].both, 2);
+}
+
+const TABLE: &str = "items = { table = \"t.tsv\", id = \"id\" }\n\
+    labels = { column = \"label\" }\nmodality.text.text = \"text\"\n";
+
+#[test]
+fn bad_tables_are_refused_with_file_line_and_column() {
+    let with = |table: &str| {
+        fault(&[("dataset.toml", TABLE.as_bytes()), ("t.tsv", table.as_bytes())])
+    };
+    assert_eq!(
+        with("id\ttext\tlabel\na\tx\tl\nb\ty\n"),
+        "t.tsv: line 3: 2 cells, the header has 3"
+    );
+    assert_eq!(
+        with("id\ttekst\tlabel\na\tx\tl\n"),
+        "t.tsv: no column named \"text\"; there are: id, tekst, label"
+    );
+    assert_eq!(
+        with("id\ttext\tlabel\na\tx\tl\nb\ty\tl\na\tz\tl\n"),
+        "t.tsv: line 4, column id: \"a\" occurs twice, first on line 2"
+    );
+    let bad = b"id\ttext\tlabel\na\t\xff\tl\n";
+    assert_eq!(
+        fault(&[("dataset.toml", TABLE.as_bytes()), ("t.tsv", bad)]),
+        "t.tsv: line 2: cell 2 is not UTF-8"
+    );
+    assert_eq!(
+        fault(&[("dataset.toml", TABLE.as_bytes())]),
+        "t.tsv: there is no such file or folder"
+    );
+}
+
+#[test]
+fn bad_labels_are_refused_with_file_line_and_column() {
+    let table = b"id\ttext\tlabel\na\tx\t0 1\nb\ty\t2\n";
+    let with = |labels: &str| {
+        let manifest = TABLE.replace("{ column = \"label\" }", labels);
+        fault(&[("dataset.toml", manifest.as_bytes()), ("t.tsv", table)])
+    };
+    let numbers = "column = \"label\", separator = \" \", numbers = true";
+    assert_eq!(
+        with(&format!("{{ {numbers}, names = [\"p\", \"q\"] }}")),
+        "t.tsv: line 3, column labels: label 2 is out of range, there are 2 labels (0 to 1)"
+    );
+    assert_eq!(
+        with("{ column = \"label\", names = [\"0 1\", \"3\"] }"),
+        "t.tsv: line 3, column label: label \"2\" is not among the 2 names"
+    );
+    assert_eq!(
+        with("{ column = \"label\", numbers = true }"),
+        "t.tsv: line 2, column label: \"0 1\" is no label number"
+    );
+    let three = fs_err::read(fixtures().join("x_f4.npy")).unwrap();
+    assert_eq!(
+        fault(&[
+            ("dataset.toml", b"modality.m.features = \"x.npy\"\nlabels.matrix = \"x.npy\""),
+            ("x.npy", &three),
+        ]),
+        "dataset.toml: modality m: labels: row 0, column 2: 2 is neither 0 nor 1"
+    );
+}
+
+#[test]
+fn features_that_are_not_finite_are_refused_where_they_stand() {
+    let mut bytes = fs_err::read(fixtures().join("x_f4.npy")).unwrap();
+    let at = bytes.len() - 4 * 4;
+    bytes[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    let labels = fs_err::read(fixtures().join("labels.npy")).unwrap();
+    let dir = folder(&[
+        ("dataset.toml", b"modality.m.features = \"x.npy\"\nlabels.matrix = \"l.npy\""),
+        ("x.npy", &bytes),
+        ("l.npy", &labels),
+    ]);
+    let opened = open(dir.path(), None).unwrap();
+    let all = [0, 1, 2, 3];
+    let mut out = [0.0; 12];
+    let err = opened.dataset.modalities()[0].view(&all).read(&all, &mut out).unwrap_err();
+    let text = err.to_string();
+    assert!(
+        text.ends_with(
+            "x.npy: row 2, column 2: NaN is no feature: every number must be finite"
+        ),
+        "{text}"
+    );
+    let report = inspect::inspect(&opened, &|_| {}).unwrap();
+    assert_eq!(report.modalities[0].content.non_finite, 1);
+    assert_eq!(report.modalities[0].content.first_non_finite, Some((2, 2)));
+    assert!(report.warnings[0].contains("item 2, column 2"), "{:?}", report.warnings);
+    let json =
+        "{\"id\": 1, \"e\": [1, 2], \"l\": \"a\"}\n{\"id\": 2, \"e\": [1], \"l\": \"a\"}\n";
+    let manifest = b"items = { table = \"t.jsonl\", id = \"id\" }\nlabels.column = \"l\"\nmodality.m.column = \"e\"";
+    assert_eq!(
+        fault(&[("dataset.toml", manifest), ("t.jsonl", json.as_bytes())]),
+        "t.jsonl: line 2, column e: 1 numbers, the rows before have 2"
+    );
+}
+
+#[test]
+fn manifests_are_refused_with_file_and_line() {
+    let text =
+        fault(&[("dataset.toml", b"name = \"x\"\n[modality.m]\nfeature = \"x.npy\"\n")]);
+    assert!(
+        text.starts_with("dataset.toml: TOML parse error at line 3, column 1"),
+        "{text}"
+    );
+    assert!(text.contains("unknown field `feature`"), "{text}");
+    let text = fault(&[("dataset.toml", b"[split]\nquery = -1\n")]);
+    assert!(text.contains("line 2") && text.contains("a size is not negative"), "{text}");
+    let text = fault(&[("dataset.toml", b"name = \"x\"\n")]);
+    assert!(text.contains("no modality; write e.g. [modality.image]"), "{text}");
+    let dir = tempfile::tempdir().unwrap();
+    let text = open(dir.path(), None).map(|_| ()).unwrap_err().to_string();
+    assert!(text.contains("there is no manifest"), "{text}");
+}
+
+#[test]
+fn modalities_that_share_no_label_are_refused() {
+    let manifest = b"[modality.image]\npictures = \"p\"\nunder = \"a\"\n\
+        [modality.sketch]\npictures = \"p\"\nunder = \"b\"\n[labels]\nfolder = true\n";
+    let text = fault(&[
+        ("dataset.toml", manifest),
+        ("p/a/cat/1.png", b"1"),
+        ("p/b/dog/1.png", b"2"),
+    ]);
+    assert_eq!(
+        text,
+        "dataset.toml: modalities image and sketch share no label; image has e.g. cat, sketch \
+         has e.g. dog: give both the same label names"
+    );
+}
+
+#[test]
+fn a_zip_that_points_outside_is_refused() {
+    use std::io::Write as _;
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for name in ["cat/1.png", "../../dog/2.png"] {
+        zip.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(b"x").unwrap();
+    }
+    let bytes = zip.finish().unwrap().into_inner();
+    let text = fault(&[
+        ("dataset.toml", b"modality.m.pictures = \"p.zip\"\nlabels.folder = true"),
+        ("p.zip", &bytes),
+    ]);
+    assert!(text.contains("points outside the archive"), "{text}");
+}
+
+/// A fixture to damage, the name it gets, and a manifest over it.
+const DAMAGED: [(&str, &str, &str); 8] = [
+    ("x_f4.npy", "f.npy", "modality.m.features = \"f.npy\"\nlabels.matrix = \"f.npy\""),
+    ("csr.npz", "f.npz", "modality.m.features = \"f.npz\"\nlabels.matrix = \"f.npz\""),
+    (
+        "packed.npz",
+        "f.npz",
+        "modality.m.features = { file = \"f.npz\", key = \"x\" }\n\
+         labels.matrix = { file = \"f.npz\", key = \"labels\" }",
+    ),
+    (
+        "plain5.mat",
+        "f.mat",
+        "modality.m.features = { file = \"f.mat\", key = \"S\" }\n\
+         labels.matrix = { file = \"f.mat\", key = \"L\" }",
+    ),
+    (
+        "packed5.mat",
+        "f.mat",
+        "modality.m.features = { file = \"f.mat\", key = \"X\" }\n\
+         labels.matrix = { file = \"f.mat\", key = \"L\" }",
+    ),
+    (
+        "v73.mat",
+        "f.mat",
+        "modality.m.features = { file = \"f.mat\", key = \"X\" }\n\
+         modality.n.features = { file = \"f.mat\", key = \"S\" }\n\
+         labels.matrix = { file = \"f.mat\", key = \"L\" }",
+    ),
+    (
+        "table.parquet",
+        "f.parquet",
+        "items = { table = \"f.parquet\", id = \"id\" }\nlabels.column = \"labels\"\n\
+         modality.image.column = \"embedding\"\nmodality.text.text = \"caption\"",
+    ),
+    ("plain.npz", "f.zip", "modality.m.pictures = \"f.zip\"\nlabels.folder = true"),
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Damaged files give an error or other numbers, never a panic.
+    #[test]
+    fn damaged_files_do_not_panic(
+        which in 0..DAMAGED.len(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let (fixture, name, manifest) = DAMAGED[which];
+        let mut bytes = fs_err::read(fixtures().join(fixture)).unwrap();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        let dir = folder(&[("dataset.toml", manifest.as_bytes()), (name, &bytes)]);
+        if let Ok(opened) = open(dir.path(), None) {
+            let _ = inspect::inspect(&opened, &|_| {});
+        }
+    }
+
+    #[test]
+    fn damaged_texts_do_not_panic(
+        table in "(id\ttext\tlabel\n)?[ab\t\n\"\u{e4}]{0,60}",
+        manifest in "[a-z=\"\\[\\]{}.\n 0-9]{0,80}",
+    ) {
+        let dir = folder(&[("dataset.toml", TABLE.as_bytes()), ("t.tsv", table.as_bytes())]);
+        let _ = open(dir.path(), None);
+        let dir = folder(&[("dataset.toml", manifest.as_bytes())]);
+        prop_assert!(open(dir.path(), None).is_err());
+    }
+}
