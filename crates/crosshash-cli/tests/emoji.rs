@@ -1,5 +1,4 @@
 //! The built-in data set, through the real program.
-#![expect(clippy::unwrap_used, reason = "a test may")]
 
 use std::process::Command;
 
