@@ -65,6 +65,32 @@ pub enum Error {
         /// A label of the second.
         right_example: String,
     },
+    /// A loss that is no number any more.
+    #[error(
+        "the {term} loss became {value} at epoch {epoch}, step {step}; lower the learning rate (rate)"
+    )]
+    Diverged {
+        /// Which term.
+        term: String,
+        /// What it became.
+        value: f64,
+        /// Epoch, from 1.
+        epoch: usize,
+        /// Step in the epoch, from 1.
+        step: usize,
+    },
+    /// Centres that fall together.
+    #[error(
+        "the centres collapsed in epoch {epoch}: the shortest has length {shortest:.3}, they began with {first:.3}; lower lambda, decay or the learning rate (rate)"
+    )]
+    Collapsed {
+        /// Epoch, from 1.
+        epoch: usize,
+        /// Length of the shortest centre.
+        shortest: f32,
+        /// Mean length of the first centres.
+        first: f32,
+    },
     /// Content that is not what it should be, as a sentence.
     #[error("{what}")]
     Content {

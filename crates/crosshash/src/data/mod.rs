@@ -57,6 +57,18 @@ pub use training::Training;
 
 use crate::{Error, Result};
 
+/// The items of one file: an array in any format that [`READERS`] know, or, with `text`, one
+/// text a line.
+pub fn items(path: &std::path::Path, text: bool) -> Result<Features> {
+    match text {
+        false => read::array(path, None),
+        true => {
+            let content = fs_err::read_to_string(path)?;
+            Ok(Features::Text(content.lines().collect()))
+        }
+    }
+}
+
 /// Named modalities over one label vocabulary.
 #[derive(Debug, Clone)]
 pub struct Dataset {

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 
 use super::{Analyser, Analysis};
-use crate::data::{Sparse, Training, View};
+use crate::data::{Sparse, Texts, Training, View};
 use crate::{Error, Result};
 
 /// How much a term counts.
@@ -107,6 +107,18 @@ impl Vocabulary {
         let mut rows = Sparse::new(self.len());
         for at in 0..view.len() {
             self.fill(&analyser, text_of(view, at)?, &mut row);
+            rows.push(&mut row.cells)?;
+        }
+        Ok(rows)
+    }
+
+    /// Many texts as sparse rows.
+    pub fn rows(&self, texts: &Texts) -> Result<Sparse> {
+        let analyser = Analyser::new(&self.analysis);
+        let mut row = Row::default();
+        let mut rows = Sparse::new(self.len());
+        for item in 0..texts.len() {
+            self.fill(&analyser, texts.get(item), &mut row);
             rows.push(&mut row.cells)?;
         }
         Ok(rows)

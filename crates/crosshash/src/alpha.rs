@@ -1,0 +1,77 @@
+//! The weight of the quantisation loss, held by a controller.
+//!
+//! The paper sets alpha "such that the quantization loss of both modalities is around 0.15" and
+//! says no more. Here, per modality and step, with e a running mean of the loss:
+//!
+//! ```text
+//! e <- 0.95 e + 0.05 l_q,    alpha <- clamp( alpha exp(k (e - target)), 0.001, 100 ),   k = 0.1
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+const MEMORY: f64 = 0.95;
+const GAIN: f64 = 0.1;
+const RANGE: (f64, f64) = (1e-3, 100.0);
+
+/// Alpha of one modality.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Alpha {
+    value: f64,
+    mean: Option<f64>,
+    target: Option<f64>,
+}
+
+impl Alpha {
+    /// An alpha that stays.
+    pub(crate) fn fixed(value: f64) -> Alpha {
+        Alpha { value, mean: None, target: None }
+    }
+
+    /// An alpha that steers the loss to a target.
+    pub(crate) fn towards(target: f64) -> Alpha {
+        Alpha { value: 0.1, mean: None, target: Some(target) }
+    }
+
+    /// The weight now.
+    pub(crate) fn value(&self) -> f64 {
+        self.value
+    }
+
+    /// Hears the loss of one step.
+    pub(crate) fn hear(&mut self, loss: f64) {
+        let mean = MEMORY * self.mean.unwrap_or(loss) + (1.0 - MEMORY) * loss;
+        self.mean = Some(mean);
+        if let Some(target) = self.target {
+            let next = self.value * (GAIN * (mean - target)).exp();
+            self.value = next.clamp(RANGE.0, RANGE.1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A loss that falls with alpha is brought to the target and stays there.
+    #[test]
+    fn settles_at_the_target() {
+        let mut alpha = Alpha::towards(0.15);
+        let loss = |alpha: f64| 0.3 / (1.0 + alpha);
+        for _ in 0..3000 {
+            alpha.hear(loss(alpha.value()));
+        }
+        assert!((loss(alpha.value()) - 0.15).abs() < 0.005, "alpha {}", alpha.value());
+        let mut fixed = Alpha::fixed(0.4);
+        fixed.hear(1.0);
+        assert_eq!(fixed.value(), 0.4);
+    }
+
+    #[test]
+    fn stays_in_its_range() {
+        let mut alpha = Alpha::towards(0.15);
+        (0..2000).for_each(|_| alpha.hear(0.9));
+        assert_eq!(alpha.value(), 100.0);
+        (0..9000).for_each(|_| alpha.hear(0.0));
+        assert_eq!(alpha.value(), 1e-3);
+    }
+}

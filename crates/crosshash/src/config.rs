@@ -1,0 +1,279 @@
+//! The configuration of a run: [`RawRun`] is what was typed, [`Run`] what code may trust, and
+//! only [`RawRun::check`] makes one.
+//!
+//! An empty file is valid, a key that does not exist is an error. Defaults are those of the
+//! paper where it has them, else those of `docs` (batch, epochs, schedule are not in the paper).
+
+use std::collections::BTreeMap;
+
+use crosshash_codes::Bits;
+use serde::{Deserialize, Serialize};
+
+use crate::method::{Method, jcch::Weights};
+use crate::prepare::Normalise;
+use crate::supervise::Kind;
+use crate::{Error, Result};
+
+/// A run as typed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RawRun {
+    /// jcch, jcch-b or scdh.
+    pub method: String,
+    /// Code length.
+    pub bits: usize,
+    /// Seed of weights and batches.
+    pub seed: u64,
+    /// The modalities to learn, in order; none means all.
+    pub modalities: Vec<String>,
+    /// Passes over the training items.
+    pub epochs: usize,
+    /// Items per step and modality.
+    pub batch: usize,
+    /// Learning rate; times 0.1 at 60 % and 85 % of the epochs.
+    pub rate: f64,
+    /// Momentum.
+    pub momentum: f64,
+    /// Weight decay.
+    pub decay: f64,
+    /// Weight of the attraction to the centres.
+    pub lambda: f64,
+    /// Weight of the classifier.
+    pub mu: f64,
+    /// Weight of the pairs, where there are any.
+    pub beta: f64,
+    /// Weight of the quantisation loss; not given, it is steered to `quantisation`.
+    pub alpha: Option<f64>,
+    /// The quantisation loss to settle at.
+    pub quantisation: f64,
+    /// Hidden units of towers on dense rows; 0 for linear towers.
+    pub hidden: usize,
+    /// Hidden units of towers on sparse rows and texts.
+    pub hidden_sparse: usize,
+    /// auto, exact, anchors, scul, balanced or uniform; not given, as the method says.
+    pub coefficients: Option<String>,
+    /// Share of the training items held out for validation, where the data set names none.
+    pub validation: f64,
+    /// Training items that validation searches at most.
+    pub validation_database: usize,
+    /// What differs for single modalities.
+    pub modality: BTreeMap<String, RawModality>,
+}
+
+/// What differs for one modality.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RawModality {
+    /// Hidden units.
+    pub hidden: Option<usize>,
+    /// Learning rate.
+    pub rate: Option<f64>,
+    /// none, standard or unit-length (dense rows).
+    pub normalise: Option<Normalise>,
+}
+
+impl Default for RawRun {
+    fn default() -> RawRun {
+        RawRun {
+            method: "jcch".into(),
+            bits: 64,
+            seed: 0,
+            modalities: Vec::new(),
+            epochs: 30,
+            batch: 128,
+            rate: 0.01,
+            momentum: 0.9,
+            decay: 1e-4,
+            lambda: 0.002,
+            mu: 0.1,
+            beta: 0.1,
+            alpha: None,
+            quantisation: 0.15,
+            hidden: 4096,
+            hidden_sparse: 8192,
+            coefficients: None,
+            validation: 0.05,
+            validation_database: 4000,
+            modality: BTreeMap::new(),
+        }
+    }
+}
+
+/// A run that makes sense.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// The recipe.
+    pub method: Method,
+    /// Code length.
+    pub bits: Bits,
+    /// Which coefficients.
+    pub coefficients: Kind,
+    /// Weights of the terms.
+    pub weights: Weights,
+    /// All the rest, as typed and checked.
+    pub raw: RawRun,
+}
+
+impl RawRun {
+    /// Reads a file's text and then `key=value` settings, each over what was before.
+    pub fn parse(text: &str, settings: &[String]) -> Result<RawRun> {
+        let fault =
+            |err: toml::de::Error| Error::content(err.to_string().trim().to_owned());
+        let mut table: toml::Table = toml::from_str(text).map_err(fault)?;
+        for setting in settings {
+            let Some((key, value)) = setting.split_once('=') else {
+                return Err(Error::content(format!(
+                    "setting {setting:?} is not key=value, e.g. epochs=20"
+                )));
+            };
+            let (key, value) = (key.trim(), value.trim());
+            // What is no TOML value is a string.
+            let parsed: Result<toml::Table, _> = toml::from_str(&format!("v = {value}"));
+            let value = parsed.ok().and_then(|mut t| t.remove("v"));
+            let value = value.unwrap_or_else(|| {
+                toml::Value::String(
+                    setting[setting.find('=').map_or(0, |at| at + 1)..].into(),
+                )
+            });
+            set(&mut table, key, value)?;
+        }
+        table.try_into().map_err(fault)
+    }
+
+    /// The text of a file that says all of it.
+    pub fn to_toml(&self) -> Result<String> {
+        toml::to_string(self).map_err(|err| Error::content(err.to_string()))
+    }
+
+    /// Checks every value.
+    pub fn check(&self) -> Result<Run> {
+        let method = Method::named(&self.method)?;
+        for (key, value) in [("epochs", self.epochs), ("batch", self.batch)] {
+            if value == 0 {
+                return bad(key, value, "at least 1");
+            }
+        }
+        let rates = self.modality.values().filter_map(|modality| modality.rate);
+        for rate in rates.chain([self.rate]) {
+            if !(rate > 0.0 && rate.is_finite()) {
+                return bad("rate", rate, "above 0, e.g. 0.01");
+            }
+        }
+        for (key, value) in [("momentum", self.momentum), ("validation", self.validation)] {
+            if !(0.0..1.0).contains(&value) {
+                return bad(key, value, "0 or more and below 1");
+            }
+        }
+        for (key, value) in [
+            ("decay", self.decay),
+            ("lambda", self.lambda),
+            ("mu", self.mu),
+            ("beta", self.beta),
+            ("alpha", self.alpha.unwrap_or(0.0)),
+        ] {
+            if !(value >= 0.0 && value.is_finite()) {
+                return bad(key, value, "0 or more");
+            }
+        }
+        if !(0.0 < self.quantisation && self.quantisation < 0.9) {
+            return bad("quantisation", self.quantisation, "between 0 and 0.9, e.g. 0.15");
+        }
+        let kinds = [
+            Kind::Auto,
+            Kind::Exact,
+            Kind::Anchors,
+            Kind::Scul,
+            Kind::Balanced,
+            Kind::Uniform,
+        ];
+        let coefficients = match &self.coefficients {
+            None => method.coefficients(),
+            Some(name) => {
+                kinds.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
+                    Error::unknown("coefficients", name.as_str(), kinds.map(Kind::name))
+                })?
+            }
+        };
+        let weights = Weights { lambda: self.lambda, mu: self.mu, beta: self.beta };
+        let bits = Bits::new(self.bits)?;
+        Ok(Run { method, bits, coefficients, weights, raw: self.clone() })
+    }
+}
+
+fn set(table: &mut toml::Table, key: &str, value: toml::Value) -> Result<()> {
+    match key.split_once('.') {
+        None => {
+            table.insert(key.to_owned(), value);
+            Ok(())
+        }
+        Some((head, rest)) => {
+            let empty = || toml::Value::Table(toml::Table::new());
+            match table.entry(head).or_insert_with(empty) {
+                toml::Value::Table(inner) => set(inner, rest, value),
+                _ => Err(Error::content(format!("{head} is a value, it has no {rest}"))),
+            }
+        }
+    }
+}
+
+fn bad<T>(key: &str, value: impl std::fmt::Display, wanted: &str) -> Result<T> {
+    Err(Error::content(format!("{key} = {value}: it must be {wanted}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(text: &str, settings: &[&str]) -> Result<RawRun> {
+        let settings: Vec<String> = settings.iter().map(|&s| s.to_owned()).collect();
+        RawRun::parse(text, &settings)
+    }
+
+    #[test]
+    fn settings_go_over_the_file_and_the_file_over_defaults() {
+        let raw = typed(
+            "epochs = 3\nbatch = 64\n[modality.image]\nhidden = 9\n",
+            &[
+                "epochs=5",
+                "method=jcch-b",
+                "modality.image.rate=0.5",
+                "modalities=[\"image\"]",
+            ],
+        )
+        .unwrap();
+        assert_eq!((raw.epochs, raw.batch, raw.bits), (5, 64, 64));
+        assert_eq!(raw.modality["image"].hidden, Some(9));
+        assert_eq!(raw.modality["image"].rate, Some(0.5));
+        assert_eq!(raw.modalities, ["image"]);
+        let run = raw.check().unwrap();
+        assert_eq!((run.method, run.coefficients), (Method::JcchB, Kind::Scul));
+        assert_eq!(
+            typed(&raw.to_toml().unwrap(), &[]).unwrap(),
+            raw,
+            "it reads what it wrote"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let fault = |text: &str, settings: &[&str]| {
+            typed(text, settings).and_then(|raw| raw.check()).unwrap_err().to_string()
+        };
+        let err = fault("epoch = 3", &[]);
+        assert!(err.contains("unknown field `epoch`") && err.contains("`epochs`"), "{err}");
+        assert_eq!(
+            fault("", &["epochs"]),
+            "setting \"epochs\" is not key=value, e.g. epochs=20"
+        );
+        assert_eq!(fault("", &["epochs=0"]), "epochs = 0: it must be at least 1");
+        assert_eq!(fault("", &["rate=-1"]), "rate = -1: it must be above 0, e.g. 0.01");
+        assert_eq!(
+            fault("", &["method=magic"]),
+            "no method named \"magic\"; there are: jcch, jcch-b, scdh"
+        );
+        assert_eq!(
+            fault("", &["epochs.x=1", "epochs=2", "epochs.x=3"]),
+            "epochs is a value, it has no x"
+        );
+    }
+}

@@ -1,0 +1,95 @@
+//! Loss terms, one file each: equation, value, gradient test. A term knows no method's name.
+//!
+//! Every term takes what towers give (tensors that record their history) and returns one
+//! number, a mean over the batch, so that step sizes do not depend on the batch.
+
+mod classifier;
+mod pair;
+mod quantisation;
+mod unary;
+
+pub use classifier::classifier;
+pub use pair::pair;
+pub use quantisation::quantisation;
+pub use unary::{Unary, unary};
+
+use burn::tensor::Tensor;
+
+/// Squared lengths below this count as this much, which keeps every root differentiable.
+const TINY: f64 = 1e-12;
+
+/// The Euclidean length of each row, n x 1.
+fn lengths(rows: Tensor<2>) -> Tensor<2> {
+    rows.square().sum_dim(1).clamp_min(TINY).sqrt()
+}
+
+/// What the tests of all terms share: f64 tensors and slopes by central differences.
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{DType, Device, Tensor, TensorData};
+    use rand::{RngExt as _, SeedableRng as _};
+    use rand_chacha::ChaCha8Rng;
+
+    /// Rows of numbers between -scale and scale.
+    pub(super) fn random(seed: u64, rows: usize, columns: usize, scale: f64) -> Vec<f64> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        (0..rows * columns).map(|_| rng.random_range(-scale..scale)).collect()
+    }
+
+    /// A double precision tensor, with gradient.
+    pub(super) fn leaf(values: &[f64], columns: usize) -> Tensor<2> {
+        plain(values, columns).require_grad()
+    }
+
+    /// A double precision tensor.
+    pub(super) fn plain(values: &[f64], columns: usize) -> Tensor<2> {
+        let data = TensorData::new(values.to_vec(), [values.len() / columns, columns]);
+        Tensor::from_data(data, (&Device::flex().autodiff(), DType::F64))
+    }
+
+    pub(super) fn value(tensor: &Tensor<1>) -> f64 {
+        tensor.clone().into_scalar()
+    }
+
+    /// Holds value and gradient of `term` at `x` to its twin, by central differences.
+    pub(super) fn agrees(
+        x: &[f64],
+        columns: usize,
+        term: impl Fn(Tensor<2>) -> Tensor<1>,
+        twin: impl Fn(&[f64]) -> f64,
+    ) {
+        const H: f64 = 1e-6;
+        let at = leaf(x, columns);
+        let loss = term(at.clone());
+        assert!((value(&loss) - twin(x)).abs() < 1e-9, "{} and {}", value(&loss), twin(x));
+        let grads = loss.backward();
+        let gradient: Vec<f64> =
+            at.grad(&grads).unwrap().into_data().as_slice::<f64>().unwrap().to_vec();
+        for k in 0..x.len() {
+            let shifted = |d: f64| {
+                let mut x = x.to_vec();
+                x[k] += d;
+                twin(&x)
+            };
+            let slope = (shifted(H) - shifted(-H)) / (2.0 * H);
+            assert!((gradient[k] - slope).abs() < 1e-7, "{k}: {} {slope}", gradient[k]);
+        }
+    }
+
+    /// Holds value and gradient finite in single precision, however far out.
+    pub(super) fn stays_finite(columns: usize, term: impl Fn(Tensor<2>) -> Tensor<1>) {
+        for scale in [0.0, 1e-20, 1e-6, 1.0, 1e4, 1e8, 1e12] {
+            let x: Vec<f32> =
+                random(9, 3, columns, 1.0).iter().map(|x| (x * scale) as f32).collect();
+            let data = TensorData::new(x, [3, columns]);
+            let at =
+                Tensor::<2>::from_data(data, &Device::flex().autodiff()).require_grad();
+            let loss = term(at.clone());
+            let grads = loss.backward();
+            let gradient = at.grad(&grads).unwrap().into_data();
+            let finite = gradient.as_slice::<f32>().unwrap().iter().all(|g| g.is_finite());
+            let loss: f32 = loss.into_scalar();
+            assert!(loss.is_finite() && finite, "at scale {scale}: {loss}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The pair loss: two views of one thing should point the same way.
+//!
+//! JCCH, the term weighed by beta, over the pairs (f_i, g_i) of a batch:
+//!
+//! ```text
+//! L_pair = 1/n sum_i ( 1 - f_i.g_i / (|f_i| |g_i|) )
+//! ```
+//!
+//! Departure: lengths are `sqrt(max(|f|^2, 1e-12))`.
+
+use burn::tensor::Tensor;
+
+use super::lengths;
+
+/// The pair loss of outputs of two modalities, row by row one pair, n x r each.
+pub fn pair(f: Tensor<2>, g: Tensor<2>) -> Tensor<1> {
+    let dot = (f.clone() * g.clone()).sum_dim(1);
+    let cosine = dot / lengths(f) / lengths(g);
+    cosine.mean().neg() + 1.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{agrees, plain, random, stays_finite};
+    use super::*;
+
+    const R: usize = 5;
+
+    fn twin(f: &[f64], g: &[f64]) -> f64 {
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+        let rows = f.chunks_exact(R).zip(g.chunks_exact(R));
+        let one =
+            |(f, g): (&[f64], &[f64])| 1.0 - dot(f, g) / (dot(f, f) * dot(g, g)).sqrt();
+        rows.map(one).sum::<f64>() / (f.len() / R) as f64
+    }
+
+    #[test]
+    fn equals_its_twin_in_value_and_slope() {
+        let (f, g) = (random(5, 3, R, 2.0), random(6, 3, R, 1.0));
+        agrees(&f, R, |f| pair(f, plain(&g, R)), |f| twin(f, &g));
+        agrees(&g, R, |g| pair(plain(&f, R), g), |g| twin(&f, g));
+    }
+
+    #[test]
+    fn finite_far_out() {
+        let other = || Tensor::<2>::ones([3, R], &burn::tensor::Device::flex().autodiff());
+        stays_finite(R, |f| pair(f, other()));
+    }
+}

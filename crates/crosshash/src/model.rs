@@ -1,0 +1,200 @@
+//! `Model`: what training leaves: per modality a preparation and a tower, and the centres.
+//!
+//! In a folder it is two files: `model.json` (sizes, label names, vocabularies, normalisers)
+//! and `model.safetensors` (weights, `<modality>.hidden.weight` etc. as inputs x outputs, and
+//! `centres`, labels x bits).
+
+use std::path::Path;
+
+use burn::tensor::Device;
+use crosshash_codes::Bits;
+use crosshash_codes::write::atomically;
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::{Array, Arrays};
+use crate::data::Features;
+use crate::encode::Encoder;
+use crate::prepare::{Preparation, Rows};
+use crate::tower::{Matrix, Shape, Tower};
+use crate::{Error, Result};
+
+/// The file of sizes, vocabularies and normalisers.
+pub const MODEL_JSON: &str = "model.json";
+/// The file of weights.
+pub const MODEL_WEIGHTS: &str = "model.safetensors";
+/// Items encoded at a time.
+const BLOCK: usize = 256;
+
+/// A trained model.
+#[derive(Debug)]
+pub struct Model {
+    bits: Bits,
+    labels: Vec<String>,
+    sides: Vec<Side>,
+    centres: Vec<f32>,
+}
+
+/// One modality of a model.
+#[derive(Debug)]
+pub(crate) struct Side {
+    pub(crate) name: String,
+    pub(crate) preparation: Preparation,
+    pub(crate) tower: Tower,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Description {
+    crosshash: String,
+    bits: usize,
+    labels: Vec<String>,
+    modalities: Vec<Described>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Described {
+    name: String,
+    tower: Shape,
+    preparation: Preparation,
+}
+
+impl Model {
+    pub(crate) fn new(
+        bits: Bits,
+        labels: Vec<String>,
+        sides: Vec<Side>,
+        centres: Vec<f32>,
+    ) -> Model {
+        Model { bits, labels, sides, centres }
+    }
+
+    /// The names of the labels it was trained with.
+    pub fn labels(&self) -> &[String] {
+        &self.labels
+    }
+
+    /// The centres, labels x bits.
+    pub fn centres(&self) -> &[f32] {
+        &self.centres
+    }
+
+    /// How a modality's items become rows.
+    pub fn preparation(&self, modality: &str) -> Result<&Preparation> {
+        Ok(&self.side(modality)?.preparation)
+    }
+
+    /// Writes both files, each whole or not at all.
+    pub fn save(&mut self, folder: &Path) -> Result<()> {
+        let described = |side: &Side| Described {
+            name: side.name.clone(),
+            tower: side.tower.shape(),
+            preparation: side.preparation.clone(),
+        };
+        let description = Description {
+            crosshash: env!("CARGO_PKG_VERSION").into(),
+            bits: self.bits.get(),
+            labels: self.labels.clone(),
+            modalities: self.sides.iter().map(described).collect(),
+        };
+        let mut arrays = Arrays::default();
+        arrays.push("centres".into(), self.bits.get(), self.centres.clone());
+        for side in &mut self.sides {
+            for matrix in side.tower.matrices() {
+                let name = format!("{}.{}", side.name, matrix.name);
+                arrays.push(name, matrix.columns, matrix.values);
+            }
+        }
+        arrays.write(&folder.join(MODEL_WEIGHTS), "")?;
+        let json = serde_json::to_vec(&description).map_err(std::io::Error::from)?;
+        atomically(&folder.join(MODEL_JSON), |out| {
+            std::io::Write::write_all(out, &json)?;
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// Reads both files.
+    pub fn load(folder: &Path) -> Result<Model> {
+        let path = folder.join(MODEL_JSON);
+        let text = fs_err::read(&path)?;
+        let found: Description = serde_json::from_slice(&text).map_err(|err| {
+            Error::content(format!("not the description of a model: {err}")).at(&path)
+        })?;
+        let bits = Bits::new(found.bits)?;
+        let path = folder.join(MODEL_WEIGHTS);
+        let (mut arrays, _) = Arrays::read(&path)?;
+        let device = Device::flex().autodiff();
+        let mut sides = Vec::new();
+        for Described { name, tower, preparation } in found.modalities {
+            let misfit = |what: &str| {
+                Error::content(format!("the {what} of modality {name} do not fit the sizes in {MODEL_JSON}: the model is damaged, copy or train it again")).at(&path)
+            };
+            let sizes = tower.bits == bits.get()
+                && tower.classes == found.labels.len()
+                && tower.width == preparation.width()
+                && tower.sparse == preparation.is_sparse();
+            if !sizes {
+                return Err(misfit("sizes"));
+            }
+            let mut matrices = Vec::new();
+            for part in ["hidden.weight", "hidden.bias", "heads.weight", "heads.bias"] {
+                if tower.hidden == 0 && part.starts_with("hidden") {
+                    continue;
+                }
+                let Array { columns, values } = arrays.take(&format!("{name}.{part}"))?;
+                let velocity = vec![0.0; values.len()];
+                matrices.push(Matrix { name: part, columns, values, velocity });
+            }
+            let tower = Tower::from_matrices(tower, matrices, &device)
+                .ok_or_else(|| misfit("weights"))?;
+            sides.push(Side { name, preparation, tower });
+        }
+        let centres = arrays.take("centres")?;
+        if centres.values.len() != bits.get() * found.labels.len() {
+            return Err(Error::content("the centres do not fit the labels").at(&path));
+        }
+        Ok(Model { bits, labels: found.labels, sides, centres: centres.values })
+    }
+
+    fn side(&self, modality: &str) -> Result<&Side> {
+        let known = || self.sides.iter().map(|side| side.name.as_str());
+        let found = self.sides.iter().find(|side| side.name == modality);
+        found.ok_or_else(|| Error::unknown("modality", modality, known()))
+    }
+}
+
+impl Encoder for Model {
+    fn bits(&self) -> Bits {
+        self.bits
+    }
+
+    fn modalities(&self) -> Vec<&str> {
+        self.sides.iter().map(|side| side.name.as_str()).collect()
+    }
+
+    fn outputs(
+        &self,
+        modality: &str,
+        features: Features,
+        progress: &(dyn Fn(usize) + Sync),
+    ) -> Result<Vec<f32>> {
+        let side = self.side(modality)?;
+        let rows = side.preparation.rows(features)?;
+        let all: Vec<usize> = (0..rows.len()).collect();
+        outputs(&side.tower, &rows, &all, progress)
+    }
+}
+
+/// The outputs of a tower for chosen rows, block by block.
+pub(crate) fn outputs(
+    tower: &Tower,
+    rows: &Rows,
+    items: &[usize],
+    progress: &(dyn Fn(usize) + Sync),
+) -> Result<Vec<f32>> {
+    let mut out = Vec::with_capacity(items.len() * tower.shape().bits);
+    for block in items.chunks(BLOCK) {
+        out.extend(tower.hash(&rows.batch(block)?));
+        progress(out.len() / tower.shape().bits);
+    }
+    Ok(out)
+}

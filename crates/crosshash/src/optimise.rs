@@ -1,0 +1,196 @@
+//! Stochastic gradient descent with momentum and weight decay, in one parallel pass.
+//!
+//! ```text
+//! v <- m v + g + w p          (no dampening, decay coupled: PyTorch's and the paper's SGD)
+//! p <- p - eta v
+//! ```
+//!
+//! The library's own optimiser makes several passes over every array; memory traffic is what a
+//! step costs here, so value, velocity and gradient are read once and written once.
+//!
+//! A row without gradient follows `(p, v) <- A (p, v)` with
+//! `A = [[1 - eta w, -eta m], [w, m]]`, so k idle steps are one product with `A^k`
+//! ([`Sgd::idle`]): rows of a sparse layer are brought up to date when they are next used.
+
+use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use rayon::prelude::*;
+
+/// Numbers a thread takes at a time.
+const BLOCK: usize = 1 << 15;
+
+/// The constants of one step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sgd {
+    /// Learning rate, eta.
+    pub rate: f32,
+    /// Momentum, m.
+    pub momentum: f32,
+    /// Weight decay, w.
+    pub decay: f32,
+}
+
+impl Sgd {
+    /// One step on a piece of an array.
+    pub fn update(self, value: &mut [f32], velocity: &mut [f32], gradient: &[f32]) {
+        let Sgd { rate, momentum, decay } = self;
+        for ((p, v), g) in value.iter_mut().zip(velocity).zip(gradient) {
+            *v = momentum * *v + (g + decay * *p);
+            *p -= rate * *v;
+        }
+    }
+
+    /// `A^k`: what `steps` steps without gradient do to (value, velocity).
+    pub fn idle(self, steps: u32) -> [[f64; 2]; 2] {
+        let (eta, m, w) =
+            (f64::from(self.rate), f64::from(self.momentum), f64::from(self.decay));
+        let mut base = [[1.0 - eta * w, -eta * m], [w, m]];
+        let mut power = [[1.0, 0.0], [0.0, 1.0]];
+        let mut left = steps;
+        while left > 0 {
+            if left & 1 == 1 {
+                power = product(power, base);
+            }
+            base = product(base, base);
+            left >>= 1;
+        }
+        power
+    }
+}
+
+fn product(a: [[f64; 2]; 2], b: [[f64; 2]; 2]) -> [[f64; 2]; 2] {
+    let cell = |i: usize, j: usize| a[i][0] * b[0][j] + a[i][1] * b[1][j];
+    [[cell(0, 0), cell(0, 1)], [cell(1, 0), cell(1, 1)]]
+}
+
+/// The learning rate over time: times 0.1 at 60 % and again at 85 % of the epochs.
+pub fn schedule(rate: f32, epoch: usize, epochs: usize) -> f32 {
+    match epoch * 100 {
+        at if at >= epochs * 85 => rate * 0.01,
+        at if at >= epochs * 60 => rate * 0.1,
+        _ => rate,
+    }
+}
+
+/// A learnt matrix with its velocity.
+#[derive(Debug)]
+pub struct Param {
+    leaf: Tensor<2>,
+    velocity: Vec<f32>,
+    device: Device,
+}
+
+impl Param {
+    /// A matrix at rest.
+    pub fn new(values: Vec<f32>, columns: usize, device: &Device) -> Param {
+        let velocity = vec![0.0; values.len()];
+        Param::resume(values, velocity, columns, device)
+    }
+
+    /// A matrix in motion.
+    pub fn resume(
+        values: Vec<f32>,
+        velocity: Vec<f32>,
+        columns: usize,
+        device: &Device,
+    ) -> Param {
+        assert_eq!(values.len(), velocity.len(), "one velocity per value");
+        let shape = [values.len() / columns, columns];
+        let leaf = Tensor::from_data(TensorData::new(values, shape), device).require_grad();
+        Param { leaf, velocity, device: device.clone() }
+    }
+
+    /// The matrix, to compute with.
+    pub fn leaf(&self) -> Tensor<2> {
+        self.leaf.clone()
+    }
+
+    /// Rows and columns.
+    pub fn shape(&self) -> [usize; 2] {
+        self.leaf.dims()
+    }
+
+    /// A copy of the values, by rows.
+    pub fn values(&self) -> Vec<f32> {
+        floats(self.leaf.clone().inner())
+    }
+
+    /// The velocity, by rows.
+    pub fn velocity(&self) -> &[f32] {
+        &self.velocity
+    }
+
+    /// One step along the gradient that a backward pass left for this matrix; none if the pass
+    /// did not touch it.
+    pub fn step(&mut self, grads: &mut Gradients, sgd: Sgd) {
+        let Some(gradient) = self.leaf.grad_remove(grads) else { return };
+        let gradient = gradient.into_data();
+        let gradient: &[f32] = gradient.as_slice().expect("single precision");
+        // The backward pass is over: the values are ours alone and are not copied.
+        let empty = Tensor::empty([1, 1], &self.device);
+        let leaf = std::mem::replace(&mut self.leaf, empty);
+        let mut data = leaf.inner().into_data();
+        let values: &mut [f32] = data.as_mut_slice().expect("single precision");
+        values
+            .par_chunks_mut(BLOCK)
+            .zip(self.velocity.par_chunks_mut(BLOCK))
+            .zip(gradient.par_chunks(BLOCK))
+            .for_each(|((p, v), g)| sgd.update(p, v, g));
+        self.leaf = Tensor::from_data(data, &self.device).require_grad();
+    }
+}
+
+/// The numbers of a tensor, by rows.
+pub(crate) fn floats<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    tensor.into_data().as_slice().expect("single precision").to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SGD: Sgd = Sgd { rate: 0.1, momentum: 0.9, decay: 0.01 };
+
+    #[test]
+    fn one_step_is_the_formula() {
+        let device = Device::flex().autodiff();
+        let start: Vec<f32> = (0..70_000).map(|k| (k as f32 * 0.37).sin()).collect();
+        let mut param = Param::new(start.clone(), 7, &device);
+        let (mut p, mut v) = (start, vec![0.0_f32; 70_000]);
+        for _ in 0..3 {
+            // d/dp of the sum of squares is 2 p
+            let mut grads = param.leaf().square().sum().backward();
+            param.step(&mut grads, SGD);
+            for k in 0..p.len() {
+                let g = 2.0 * p[k];
+                v[k] = 0.9 * v[k] + g + 0.01 * p[k];
+                p[k] -= 0.1 * v[k];
+            }
+        }
+        let values = param.values();
+        for k in 0..p.len() {
+            assert!((values[k] - p[k]).abs() < 1e-5);
+            assert!((param.velocity()[k] - v[k]).abs() < 1e-5);
+        }
+    }
+
+    #[test]
+    fn idle_steps_are_steps_without_gradient() {
+        let (mut p, mut v) = ([0.7_f32], [-1.3_f32]);
+        let (p0, v0) = (f64::from(p[0]), f64::from(v[0]));
+        for steps in 1..40 {
+            SGD.update(&mut p, &mut v, &[0.0]);
+            let a = SGD.idle(steps);
+            assert!((a[0][0] * p0 + a[0][1] * v0 - f64::from(p[0])).abs() < 1e-5);
+            assert!((a[1][0] * p0 + a[1][1] * v0 - f64::from(v[0])).abs() < 1e-5);
+        }
+    }
+
+    #[test]
+    fn the_rate_falls_twice() {
+        let at = |epoch| schedule(1.0, epoch, 20);
+        assert_eq!(
+            [at(0), at(11), at(12), at(16), at(17), at(19)],
+            [1.0, 1.0, 0.1, 0.1, 0.01, 0.01]
+        );
+    }
+}

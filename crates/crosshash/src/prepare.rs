@@ -1,0 +1,165 @@
+//! Preparation: from the features of a modality to the rows that its tower takes; fitted on
+//! training items, saved with the model, applied to any item.
+
+use serde::{Deserialize, Serialize};
+
+use crate::data::{
+    Analysis, Dense, Features, Normaliser, Sparse, Standardiser, Training, Vocabulary,
+};
+use crate::tower::Batch;
+use crate::{Error, Result};
+
+/// How items of one modality become numbers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preparation {
+    /// Dense rows, normalised.
+    Dense {
+        /// Numbers per item.
+        width: usize,
+        /// What is done to each row.
+        normaliser: Normaliser,
+    },
+    /// Sparse rows as they are.
+    Sparse {
+        /// Numbers per item.
+        width: usize,
+    },
+    /// Texts as terms of a vocabulary.
+    Text(Vocabulary),
+}
+
+/// What to do with dense rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Normalise {
+    /// Nothing.
+    None,
+    /// Every feature to mean 0 and deviation 1 over the training items.
+    Standard,
+    /// Every row to length 1.
+    UnitLength,
+}
+
+impl Preparation {
+    /// Learns from the training items of a modality.
+    pub fn fit(
+        training: &Training<'_>,
+        modality: &str,
+        normalise: Normalise,
+        analysis: &Analysis,
+    ) -> Result<Preparation> {
+        let view = training.train(modality)?;
+        match (view.form(), view.width()) {
+            ("text", _) => {
+                Ok(Preparation::Text(Vocabulary::fit(training, modality, analysis)?))
+            }
+            ("dense", Some(width)) => {
+                let normaliser = match normalise {
+                    Normalise::None => Normaliser::None,
+                    Normalise::UnitLength => Normaliser::UnitLength,
+                    Normalise::Standard => {
+                        Normaliser::Standard(Standardiser::fit(training, modality)?)
+                    }
+                };
+                Ok(Preparation::Dense { width, normaliser })
+            }
+            ("sparse", Some(width)) => Ok(Preparation::Sparse { width }),
+            (form, _) => Err(Error::content(format!(
+                "modality {modality} is {form}: a tower takes rows of numbers or texts; make \
+                 features of the pictures first"
+            ))),
+        }
+    }
+
+    /// Numbers per row.
+    pub fn width(&self) -> usize {
+        match self {
+            Preparation::Dense { width, .. } | Preparation::Sparse { width } => *width,
+            Preparation::Text(vocabulary) => vocabulary.len(),
+        }
+    }
+
+    /// Whether rows come sparse.
+    pub fn is_sparse(&self) -> bool {
+        !matches!(self, Preparation::Dense { .. })
+    }
+
+    /// Whether it takes texts.
+    pub fn is_text(&self) -> bool {
+        matches!(self, Preparation::Text(_))
+    }
+
+    /// Items as rows; refuses features of another form or width.
+    pub fn rows(&self, features: Features) -> Result<Rows> {
+        let (form, width) = (features.form(), features.width());
+        let given = match width {
+            Some(width) => format!("{form} rows of {width} numbers"),
+            None => form.to_owned(),
+        };
+        let refused = |wanted: String| {
+            Error::content(format!("the features are {given}, the model takes {wanted}"))
+        };
+        match (self, features) {
+            (Preparation::Dense { width, normaliser }, Features::Dense(rows)) => {
+                match rows.width() == *width {
+                    true => Ok(Rows::Dense(rows, normaliser.clone())),
+                    false => Err(refused(format!("dense rows of {width} numbers"))),
+                }
+            }
+            (Preparation::Sparse { width }, Features::Sparse(rows)) => {
+                match rows.width() == *width {
+                    true => Ok(Rows::Sparse(rows)),
+                    false => Err(refused(format!("sparse rows of {width} numbers"))),
+                }
+            }
+            (Preparation::Text(vocabulary), Features::Text(texts)) => {
+                Ok(Rows::Sparse(vocabulary.rows(&texts)?))
+            }
+            (Preparation::Text(_), _) => Err(refused("text".into())),
+            (Preparation::Dense { width, .. }, _) => {
+                Err(refused(format!("dense rows of {width} numbers")))
+            }
+            (Preparation::Sparse { width }, _) => {
+                Err(refused(format!("sparse rows of {width} numbers")))
+            }
+        }
+    }
+}
+
+/// Items ready for a tower; dense ones may stay on disk.
+#[derive(Debug, Clone)]
+pub enum Rows {
+    /// Dense, normalised as they are read.
+    Dense(Dense, Normaliser),
+    /// Sparse.
+    Sparse(Sparse),
+}
+
+impl Rows {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Rows::Dense(rows, _) => rows.len(),
+            Rows::Sparse(rows) => rows.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The rows with these numbers.
+    pub fn batch(&self, items: &[usize]) -> Result<Batch> {
+        match self {
+            Rows::Dense(rows, normaliser) => {
+                let mut out = vec![0.0; items.len() * rows.width()];
+                rows.gather(items, &mut out)?;
+                out.chunks_exact_mut(rows.width()).for_each(|row| normaliser.apply(row));
+                Ok(Batch::Dense(out))
+            }
+            Rows::Sparse(rows) => Ok(Batch::Sparse(rows.select(items))),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Batches: which items of each modality are learnt from together.
+//!
+//! Where ids pair items, an epoch is a shuffle of all ids; a batch takes the next ids and every
+//! item that has one of them, in whatever modality, so items without partner are learnt from as
+//! well. Where no two modalities share an id, every modality draws for itself: a label at random,
+//! then the next item of a shuffle of those that have it, so that labels are balanced (paper,
+//! section on unpaired data). The order depends on seed and epoch only.
+
+use std::collections::BTreeMap;
+
+use crosshash_codes::Labels;
+use rand::seq::SliceRandom as _;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+use crate::data::View;
+
+/// Item numbers of one batch, by modality, and which of them are pairs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Draw {
+    /// By modality.
+    pub(crate) items: Vec<Vec<usize>>,
+    /// Pairs of two modalities a < b: positions in `items[a]` and in `items[b]`.
+    pub(crate) pairs: Vec<(usize, usize, Vec<usize>, Vec<usize>)>,
+}
+
+/// How batches are drawn.
+#[derive(Debug)]
+pub(crate) enum Sampler {
+    /// By id: for each, its item in every modality that has it.
+    Joint(Vec<Vec<Option<usize>>>),
+    /// By label, for each modality: the items that have it.
+    Apart(Vec<Vec<Vec<usize>>>, usize),
+}
+
+impl Sampler {
+    /// For the training items of some modalities; items without labels are left out.
+    pub(crate) fn new(views: &[View<'_>], labels: &[Labels]) -> Sampler {
+        let mut units: BTreeMap<&str, Vec<Option<usize>>> = BTreeMap::new();
+        for (m, (view, labels)) in views.iter().zip(labels).enumerate() {
+            for item in (0..view.len()).filter(|&item| labels.count(item) > 0) {
+                let unit =
+                    units.entry(view.id(item)).or_insert_with(|| vec![None; views.len()]);
+                unit[m] = Some(item);
+            }
+        }
+        let paired = units.values().any(|unit| unit.iter().flatten().count() > 1);
+        if paired || views.len() == 1 {
+            return Sampler::Joint(units.into_values().collect());
+        }
+        let by_label = |labels: &Labels| {
+            let mut all = vec![Vec::new(); labels.classes()];
+            for item in 0..labels.len() {
+                labels.indices(item).for_each(|label| all[label].push(item));
+            }
+            all.retain(|items| !items.is_empty());
+            all
+        };
+        let most = labels.iter().map(|labels| labels.len() - labels.unlabelled()).max();
+        Sampler::Apart(labels.iter().map(by_label).collect(), most.unwrap_or(0))
+    }
+
+    /// Whether modalities have items in common.
+    pub(crate) fn is_joint(&self) -> bool {
+        matches!(self, Sampler::Joint(_))
+    }
+
+    /// The batches of an epoch.
+    pub(crate) fn epoch(&self, seed: u64, epoch: usize, batch: usize) -> Vec<Draw> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        rng.set_stream(1 + epoch as u64);
+        match self {
+            Sampler::Joint(units) => {
+                let mut order: Vec<usize> = (0..units.len()).collect();
+                order.shuffle(&mut rng);
+                let steps = ((order.len() + batch / 2) / batch).max(1);
+                let size = order.len().div_ceil(steps).max(1);
+                order.chunks(size).map(|ids| joint(units, ids)).collect()
+            }
+            Sampler::Apart(by_label, most) => {
+                let steps = most.div_ceil(batch).max(1);
+                let mut queues: Vec<_> =
+                    by_label.iter().map(|labels| Queue::new(labels)).collect();
+                let mut draw = || Draw {
+                    items: queues.iter_mut().map(|q| q.take(batch, &mut rng)).collect(),
+                    pairs: Vec::new(),
+                };
+                (0..steps).map(|_| draw()).collect()
+            }
+        }
+    }
+}
+
+fn joint(units: &[Vec<Option<usize>>], ids: &[usize]) -> Draw {
+    let modalities = units.first().map_or(0, Vec::len);
+    let mut draw = Draw { items: vec![Vec::new(); modalities], pairs: Vec::new() };
+    for a in 0..modalities {
+        for b in a + 1..modalities {
+            draw.pairs.push((a, b, Vec::new(), Vec::new()));
+        }
+    }
+    for &id in ids {
+        let mut at = vec![None; modalities];
+        for (m, item) in units[id].iter().enumerate() {
+            if let Some(item) = item {
+                at[m] = Some(draw.items[m].len());
+                draw.items[m].push(*item);
+            }
+        }
+        for (a, b, left, right) in &mut draw.pairs {
+            if let (Some(x), Some(y)) = (at[*a], at[*b]) {
+                left.push(x);
+                right.push(y);
+            }
+        }
+    }
+    draw.pairs.retain(|pair| !pair.2.is_empty());
+    draw
+}
+
+/// Items by label, each label's in a shuffled round.
+struct Queue<'a> {
+    labels: &'a [Vec<usize>],
+    rounds: Vec<Vec<usize>>,
+}
+
+impl<'a> Queue<'a> {
+    fn new(labels: &'a [Vec<usize>]) -> Queue<'a> {
+        Queue { labels, rounds: vec![Vec::new(); labels.len()] }
+    }
+
+    fn take(&mut self, count: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
+        if self.labels.is_empty() {
+            return Vec::new();
+        }
+        let mut next = || {
+            let label = rng.random_range(0..self.labels.len());
+            let round = &mut self.rounds[label];
+            if round.is_empty() {
+                round.extend(&self.labels[label]);
+                round.shuffle(rng);
+            }
+            round.pop()
+        };
+        (0..count).filter_map(|_| next()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Dense, Features, Modality};
+
+    fn modality(ids: &[&str], labels: &[u32]) -> Modality {
+        let features = Dense::from_floats(1, vec![0.0; ids.len()]).unwrap();
+        let labels = Labels::from_indices(3, labels.iter().map(|&l| vec![l])).unwrap();
+        let ids = ids.iter().map(|&id| id.to_owned()).collect();
+        Modality::new("m", ids, Features::Dense(features), labels).unwrap()
+    }
+
+    fn sampler(modalities: &[&Modality]) -> Sampler {
+        let items: Vec<Vec<usize>> =
+            modalities.iter().map(|m| (0..m.len()).collect()).collect();
+        let views: Vec<View<'_>> =
+            modalities.iter().zip(&items).map(|(m, items)| m.view(items)).collect();
+        let labels: Vec<Labels> = modalities.iter().map(|m| m.labels().clone()).collect();
+        Sampler::new(&views, &labels)
+    }
+
+    #[test]
+    fn an_epoch_meets_every_item_once_and_every_pair() {
+        let a = modality(&["x", "y", "z"], &[0, 1, 2]);
+        let b = modality(&["z", "w", "x"], &[2, 0, 0]);
+        let sampler = sampler(&[&a, &b]);
+        assert!(sampler.is_joint());
+        let draws = sampler.epoch(7, 0, 2);
+        let mut seen: [Vec<usize>; 2] = [Vec::new(), Vec::new()];
+        let mut pairs = Vec::new();
+        for draw in &draws {
+            for m in 0..2 {
+                seen[m].extend(&draw.items[m]);
+            }
+            for (a, b, left, right) in &draw.pairs {
+                let items = left.iter().zip(right);
+                pairs.extend(items.map(|(&x, &y)| (draw.items[*a][x], draw.items[*b][y])));
+            }
+        }
+        seen.iter_mut().for_each(|items| items.sort_unstable());
+        pairs.sort_unstable();
+        assert_eq!(seen, [vec![0, 1, 2], vec![0, 1, 2]]);
+        assert_eq!(pairs, [(0, 2), (2, 0)], "x with x, z with z");
+        assert_eq!(draws, sampler.epoch(7, 0, 2), "the same seed, the same batches");
+        assert_ne!(
+            (0..9).map(|e| sampler.epoch(7, e, 2)).collect::<Vec<_>>(),
+            (0..9).map(|e| sampler.epoch(8, e, 2)).collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn unpaired_batches_balance_labels() {
+        let ids: Vec<String> = (0..300).map(|k| format!("a{k}")).collect();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let labels: Vec<u32> = (0..300).map(|k| u32::from(k >= 290)).collect();
+        let (a, b) = (modality(&ids, &labels), modality(&["b0", "b1"], &[0, 1]));
+        let sampler = sampler(&[&a, &b]);
+        assert!(!sampler.is_joint());
+        let draws = sampler.epoch(1, 0, 100);
+        assert_eq!(draws.len(), 3);
+        let rare: usize = draws
+            .iter()
+            .map(|draw| draw.items[0].iter().filter(|&&item| item >= 290).count())
+            .sum();
+        assert!((110..190).contains(&rare), "{rare} of 300 have the rare label");
+        assert!(
+            draws.iter().all(|draw| draw.items[1].len() == 100 && draw.pairs.is_empty())
+        );
+    }
+}

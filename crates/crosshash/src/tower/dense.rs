@@ -1,0 +1,53 @@
+//! A dense layer, `x W + b`.
+
+use burn::tensor::{Device, Gradients, Tensor};
+
+use super::Matrix;
+use crate::optimise::{Param, Sgd};
+
+#[derive(Debug)]
+pub(super) struct DenseLayer {
+    weight: Param, // inputs x outputs
+    bias: Param,   // 1 x outputs
+}
+
+impl DenseLayer {
+    /// From weights, by rows of `columns`; the bias is 0.
+    pub(super) fn new(weights: Vec<f32>, columns: usize, device: &Device) -> DenseLayer {
+        DenseLayer {
+            weight: Param::new(weights, columns, device),
+            bias: Param::new(vec![0.0; columns], columns, device),
+        }
+    }
+
+    pub(super) fn resume(weight: Matrix, bias: Matrix, device: &Device) -> DenseLayer {
+        let param = |m: Matrix| Param::resume(m.values, m.velocity, m.columns, device);
+        DenseLayer { weight: param(weight), bias: param(bias) }
+    }
+
+    pub(super) fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+        x.matmul(self.weight.leaf()) + self.bias.leaf()
+    }
+
+    /// The first `columns` outputs, without history.
+    pub(super) fn apply(&self, x: Tensor<2>, columns: usize) -> Tensor<2> {
+        let columns = columns.min(self.weight.shape()[1]);
+        let part = |param: &Param| param.leaf().inner().narrow(1, 0, columns);
+        x.matmul(part(&self.weight)) + part(&self.bias)
+    }
+
+    pub(super) fn step(&mut self, grads: &mut Gradients, sgd: Sgd) {
+        self.weight.step(grads, sgd);
+        self.bias.step(grads, sgd);
+    }
+
+    pub(super) fn matrices(&self, names: [&'static str; 2]) -> Vec<Matrix> {
+        let matrix = |(name, param): (&'static str, &Param)| Matrix {
+            name,
+            columns: param.shape()[1],
+            values: param.values(),
+            velocity: param.velocity().to_vec(),
+        };
+        names.into_iter().zip([&self.weight, &self.bias]).map(matrix).collect()
+    }
+}
