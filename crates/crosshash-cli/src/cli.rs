@@ -22,6 +22,8 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Data(command::data::Args),
+    Train(command::train::Args),
+    Encode(command::encode::Args),
     Eval(command::eval::Args),
     Coefficients(command::coefficients::Args),
     Bench(command::bench::Args),

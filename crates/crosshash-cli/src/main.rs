@@ -4,6 +4,7 @@
 
 mod cli;
 mod command;
+mod directions;
 mod plot;
 mod progress;
 

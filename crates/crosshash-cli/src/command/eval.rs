@@ -13,11 +13,17 @@ use crosshash_codes::read::{self, CodeOptions, Layout};
 use crosshash_codes::{BitOrder, Bits, Codes, Labels};
 use serde_json::{Map, Value, json};
 
+use crosshash::evaluate::every_direction;
+
+use crate::directions;
 use crate::plot;
 use crate::progress::Progress;
 
 const EXAMPLES: &str = "\
 Examples:
+  Judge a trained run in every direction, with precision at 50 ranks:
+    crosshash eval run --at 50
+
   Judge codes of any origin, with P, R, NDCG, ACG and MAP at 200 and 1,000 ranks:
     crosshash eval --query q.npy --database d.npy \\
       --query-labels yq.npy --database-labels yd.npy --at 200,1000
@@ -40,13 +46,17 @@ Ties:   the headline is the expectation over all orders of items at one distance
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
+    /// A folder that `train` made: every direction between its modalities is judged.
+    #[arg(conflicts_with_all = ["query", "database", "query_labels", "database_labels", "plot"])]
+    run: Option<PathBuf>,
+
     /// Codes of the queries.
-    #[arg(long, value_name = "FILE")]
-    query: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "run")]
+    query: Option<PathBuf>,
 
     /// Codes of the database.
-    #[arg(long, value_name = "FILE")]
-    database: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "run")]
+    database: Option<PathBuf>,
 
     /// Labels of the queries (default: those in the code file).
     #[arg(long, value_name = "FILE")]
@@ -142,31 +152,63 @@ fn rank(text: &str) -> Result<usize, String> {
     }
 }
 
+impl Args {
+    /// The two files; clap refuses to go on without them, unless there is a run.
+    fn query(&self) -> &Path {
+        self.query.as_deref().unwrap_or(Path::new(""))
+    }
+
+    fn database(&self) -> &Path {
+        self.database.as_deref().unwrap_or(Path::new(""))
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            cutoffs: sorted(&self.at),
+            denominator: match self.denominator {
+                DenominatorArg::Min => ApDenominator::Min,
+                DenominatorArg::Found => ApDenominator::Found,
+                DenominatorArg::Relevant => ApDenominator::Total,
+            },
+            empty_queries: match self.empty_queries {
+                EmptyArg::Zero => EmptyQueries::Zero,
+                EmptyArg::Skip => EmptyQueries::Skip,
+            },
+            radii: sorted(&self.radius),
+            ..Options::default()
+        }
+    }
+}
+
+/// Judges every direction of a run folder.
+fn every(run: &Path, args: &Args) -> Result<ExitCode> {
+    let coded = directions::read_codes(run)?;
+    let progress = Progress::new("judging directions", coded.len() * coded.len());
+    let judged = every_direction(&coded, &args.options(), &|done| progress.set(done))?;
+    drop(progress);
+    let text = match args.json {
+        true => serde_json::to_string_pretty(&judged)? + "\n",
+        false => directions::to_text(&judged, &sorted(&args.at)),
+    };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(run) = &args.run {
+        return every(run, args);
+    }
     let (query, database) = read_codes(args)?;
     let (query_labels, database_labels) = read_labels(args)?;
-    check_rows("--query", &args.query, &query, "--query-labels", &query_labels)?;
+    check_rows("--query", args.query(), &query, "--query-labels", &query_labels)?;
     check_rows(
         "--database",
-        &args.database,
+        args.database(),
         &database,
         "--database-labels",
         &database_labels,
     )?;
-    let options = Options {
-        cutoffs: sorted(&args.at),
-        denominator: match args.denominator {
-            DenominatorArg::Min => ApDenominator::Min,
-            DenominatorArg::Found => ApDenominator::Found,
-            DenominatorArg::Relevant => ApDenominator::Total,
-        },
-        empty_queries: match args.empty_queries {
-            EmptyArg::Zero => EmptyQueries::Zero,
-            EmptyArg::Skip => EmptyQueries::Skip,
-        },
-        radii: sorted(&args.radius),
-        ..Options::default()
-    };
+    let options = args.options();
     let progress = Progress::new("judging queries", query.len());
     let report =
         evaluate(&query, &database, &query_labels, &database_labels, &options, &|done| {
@@ -201,7 +243,7 @@ fn read_codes(args: &Args) -> Result<(Codes, Codes)> {
             OrderArg::Msb => Some(BitOrder::Msb),
         },
     };
-    let mut codes = read::codes_together(&[&args.query, &args.database], &options)?;
+    let mut codes = read::codes_together(&[args.query(), args.database()], &options)?;
     match (codes.pop(), codes.pop()) {
         (Some(database), Some(query)) => Ok((query, database)),
         _ => bail!("two files of codes are needed"),
@@ -209,11 +251,11 @@ fn read_codes(args: &Args) -> Result<(Codes, Codes)> {
 }
 
 fn read_labels(args: &Args) -> Result<(Labels, Labels)> {
-    let query = args.query_labels.as_ref().unwrap_or(&args.query);
-    let database = args.database_labels.as_ref().unwrap_or(&args.database);
+    let query = args.query_labels.as_deref().unwrap_or(args.query());
+    let database = args.database_labels.as_deref().unwrap_or(args.database());
     for (flag, given, codes) in [
-        ("--query-labels", &args.query_labels, &args.query),
-        ("--database-labels", &args.database_labels, &args.database),
+        ("--query-labels", &args.query_labels, args.query()),
+        ("--database-labels", &args.database_labels, args.database()),
     ] {
         if given.is_none() && codes.extension().is_some_and(|ext| ext == "npy") {
             bail!("{flag} is missing: {} holds codes only", codes.display());
@@ -274,8 +316,8 @@ fn to_json(report: &Report, args: &Args) -> Value {
     health["query"] = json!(report.query_health);
     root.insert("health".into(), health);
     let mut protocol = json!(report.protocol);
-    protocol["query_file"] = json!(args.query.display().to_string());
-    protocol["database_file"] = json!(args.database.display().to_string());
+    protocol["query_file"] = json!(args.query().display().to_string());
+    protocol["database_file"] = json!(args.database().display().to_string());
     root.insert("protocol".into(), protocol);
     root.insert("curves".into(), json!(report.curves));
     Value::Object(root)

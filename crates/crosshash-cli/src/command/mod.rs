@@ -3,7 +3,9 @@
 pub(crate) mod bench;
 pub(crate) mod coefficients;
 pub(crate) mod data;
+pub(crate) mod encode;
 pub(crate) mod eval;
+pub(crate) mod train;
 
 use std::process::ExitCode;
 
@@ -20,6 +22,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
     }
     match cli.command {
         Command::Data(args) => data::run(&args),
+        Command::Train(args) => train::run(&args),
+        Command::Encode(args) => encode::run(&args),
         Command::Eval(args) => eval::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Coefficients(args) => coefficients::run(&args),
