@@ -21,6 +21,7 @@ pub(crate) struct Cli {
 /// One line per subcommand; each lives in its own file under `command/`.
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    Demo(command::demo::Args),
     Data(command::data::Args),
     Train(command::train::Args),
     Encode(command::encode::Args),

@@ -117,7 +117,8 @@ pub(crate) fn to_text(directions: &[Direction], at: &[usize]) -> String {
             report.chance
         );
         for k in at {
-            let precision = report.at.get("precision_at").and_then(|by_rank| by_rank.get(k));
+            let precision =
+                report.at.get("precision_at").and_then(|by_rank| by_rank.get(k));
             let _ = write!(out, "{:>9.4}", precision.map_or(f64::NAN, |p| p.tie_aware));
         }
         out.push('\n');

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod coefficients;
 pub(crate) mod data;
+pub(crate) mod demo;
 pub(crate) mod encode;
 pub(crate) mod eval;
 pub(crate) mod train;
@@ -21,6 +22,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
             .context("starting the threads")?;
     }
     match cli.command {
+        Command::Demo(args) => demo::run(&args),
         Command::Data(args) => data::run(&args),
         Command::Train(args) => train::run(&args),
         Command::Encode(args) => encode::run(&args),

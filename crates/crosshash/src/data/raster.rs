@@ -1,5 +1,7 @@
 //! `Raster`: a small square picture, grey or RGB, 8 bits a channel.
 
+use crate::{Error, Result};
+
 /// A square picture; white is 255.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Raster {
@@ -31,6 +33,25 @@ impl Raster {
     /// All values, row by row.
     pub fn pixels(&self) -> &[u8] {
         &self.pixels
+    }
+
+    /// The picture as a PNG file.
+    pub fn to_png(&self) -> Result<Vec<u8>> {
+        let fault =
+            |err: png::EncodingError| Error::content(format!("writing a PNG: {err}"));
+        let size = u32::try_from(self.size)
+            .map_err(|_| Error::content("a picture too large for PNG"))?;
+        let mut file = Vec::new();
+        let mut encoder = png::Encoder::new(&mut file, size, size);
+        encoder.set_color(match self.channels {
+            1 => png::ColorType::Grayscale,
+            _ => png::ColorType::Rgb,
+        });
+        encoder.set_depth(png::BitDepth::Eight);
+        let mut writer = encoder.write_header().map_err(fault)?;
+        writer.write_image_data(&self.pixels).map_err(fault)?;
+        writer.finish().map_err(fault)?;
+        Ok(file)
     }
 
     /// One channel resized to `size` x `size`, 0 to 1; each new pixel is the mean of the area

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! The two heads stand side by side in one matrix: one product instead of two. Heads start as
-//! N(0, 0.01^2) (paper), the hidden layer as N(0, 2/width) (He et al. 2015; the paper starts it
-//! from pretrained weights), biases at 0. On sparse features the first layer costs what its
+//! N(0, 0.01^2) (paper), the hidden layer as N(0, 1/(3 width)), PyTorch's default variance (the
+//! paper does not say; with He's, six times that, outputs run far from the centres at first),
+//! biases at 0. On sparse features the first layer costs what its
 //! non-zeros cost (`sparse.rs`).
 
 mod dense;
@@ -70,7 +71,7 @@ pub struct Tower {
 
 #[derive(Debug)]
 enum Layer {
-    Dense(DenseLayer),
+    Dense(Box<DenseLayer>),
     Sparse(SparseLayer),
 }
 
@@ -90,13 +91,13 @@ impl Tower {
     /// A tower with its first weights.
     pub fn new(shape: Shape, rng: &mut ChaCha8Rng, device: &Device) -> Tower {
         let outputs = shape.bits + shape.classes;
-        let (he, inner) = ((2.0 / shape.width as f64).sqrt(), shape.hidden);
-        let hidden = (inner > 0).then(|| first(shape, inner, he, rng, device));
+        let (sd, inner) = ((1.0 / (3.0 * shape.width as f64)).sqrt(), shape.hidden);
+        let hidden = (inner > 0).then(|| first(shape, inner, sd, rng, device));
         let heads = match &hidden {
             None => first(shape, outputs, HEADS, rng, device),
             Some(_) => {
                 let weights = normal(inner * outputs, HEADS, rng);
-                Layer::Dense(DenseLayer::new(weights, outputs, device))
+                Layer::Dense(Box::new(DenseLayer::new(weights, outputs, device)))
             }
         };
         Tower { shape, hidden, heads, device: device.clone() }
@@ -119,7 +120,7 @@ impl Tower {
             };
             (fits(&weight, rows) && fits(&bias, 1)).then(|| match sparse {
                 true => Layer::Sparse(SparseLayer::resume(weight, bias)),
-                false => Layer::Dense(DenseLayer::resume(weight, bias, device)),
+                false => Layer::Dense(Box::new(DenseLayer::resume(weight, bias, device))),
             })
         };
         let (hidden, heads) = match shape.hidden {
@@ -271,7 +272,7 @@ fn first(
     let weights = normal(shape.width * columns, sd, rng);
     match shape.sparse {
         true => Layer::Sparse(SparseLayer::new(weights, columns)),
-        false => Layer::Dense(DenseLayer::new(weights, columns, device)),
+        false => Layer::Dense(Box::new(DenseLayer::new(weights, columns, device))),
     }
 }
 

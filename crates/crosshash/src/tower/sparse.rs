@@ -115,7 +115,7 @@ impl SparseLayer {
     /// Weights and bias; all rows must have caught up.
     pub(super) fn matrices(&self, names: [&'static str; 2]) -> Vec<Matrix> {
         let all = |part: fn(&Row) -> &Vec<f32>| {
-            self.rows.iter().flat_map(|row| part(row)).copied().collect()
+            self.rows.iter().flat_map(part).copied().collect()
         };
         let weight = Matrix {
             name: names[0],

@@ -1,0 +1,272 @@
+//! Training end to end on small made data: it learns, seeds decide, checkpoints resume exactly,
+//! unpaired and partly paired modalities are learnt, and what goes wrong is said.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use crosshash::config::{RawRun, Run};
+use crosshash::data::{
+    Analysis, Choice, Dataset, Dense, Features, Modality, Plan, Split, Texts,
+};
+use crosshash::encode::{Encoder as _, encode};
+use crosshash::evaluate::{Coded, every_direction, mean_map};
+use crosshash::train::Trainer;
+use crosshash::{Error, Model, Result};
+use crosshash_codes::eval::Options;
+use crosshash_codes::{Codes, Labels};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+const CLASSES: usize = 4;
+const WIDTH: usize = 12;
+
+/// How the items of the second modality are named.
+#[derive(Clone, Copy, PartialEq)]
+enum Pairing {
+    Full,
+    Half,
+    None,
+}
+
+/// Pictures (class mean plus noise) and texts (words of their classes), some with two classes.
+fn dataset(pairing: Pairing) -> Dataset {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let n = 240;
+    let rows: Vec<Vec<u32>> = (0..n)
+        .map(|i| match i % 3 {
+            0 => vec![(i % 4) as u32, ((i + 1) % 4) as u32],
+            _ => vec![(i % 4) as u32],
+        })
+        .collect();
+    let mut pixels = Vec::new();
+    let mut texts = Texts::default();
+    for labels in &rows {
+        for k in 0..WIDTH {
+            let mean: f32 = labels
+                .iter()
+                .map(|&l| f32::from(u8::from(k % CLASSES == l as usize)))
+                .sum();
+            pixels.push(3.0 * mean + rng.random_range(-1.0..1.0));
+        }
+        let words =
+            labels.iter().map(|l| format!("class{l} word{}", rng.random_range(0..9)));
+        texts.push(&words.collect::<Vec<_>>().join(" "));
+    }
+    let ids = |other: bool| -> Vec<String> {
+        let name = |i: usize| match pairing {
+            Pairing::Half if other && i % 2 == 0 => format!("other{i}"),
+            Pairing::None if other => format!("other{i}"),
+            _ => format!("item{i}"),
+        };
+        (0..n).map(name).collect()
+    };
+    let labels = Labels::from_indices(CLASSES, &rows).unwrap();
+    let pixels = Features::Dense(Dense::from_floats(WIDTH, pixels).unwrap());
+    let image = Modality::new("image", ids(false), pixels, labels.clone()).unwrap();
+    let text = Modality::new("text", ids(true), Features::Text(texts), labels).unwrap();
+    let names = (0..CLASSES).map(|c| format!("class {c}")).collect();
+    Dataset::new("made", names, vec![image, text]).unwrap()
+}
+
+fn split(dataset: &Dataset) -> Split {
+    let share = |share| Some(Choice::Share(share));
+    let plan = Plan { query: share(0.2), validation: share(0.1), ..Plan::default() };
+    plan.draw(dataset).unwrap()
+}
+
+fn run(settings: &[&str]) -> Run {
+    let small =
+        "bits = 16\nhidden = 24\nhidden_sparse = 24\nepochs = 6\nbatch = 32\nrate = 0.05\n";
+    let settings: Vec<String> = settings.iter().map(|&s| s.to_owned()).collect();
+    RawRun::parse(small, &settings).unwrap().check().unwrap()
+}
+
+fn fit(run: &Run, dataset: &Dataset, split: &Split) -> Result<Model> {
+    let training = dataset.training(split);
+    let mut trainer = Trainer::new(run, &training, &|_| Analysis::default())?;
+    while !trainer.is_done() {
+        trainer.epoch(&|_, _| {})?;
+    }
+    trainer.finish()
+}
+
+fn codes(model: &Model, dataset: &Dataset, split: &Split) -> Vec<Coded> {
+    let one = |name: &str| {
+        let (queries, database) =
+            (dataset.queries(split, name).unwrap(), dataset.database(split, name).unwrap());
+        let code = |features| -> Codes { encode(model, name, features, &|_| {}).unwrap() };
+        Coded {
+            name: name.to_owned(),
+            queries: code(queries.features()),
+            query_labels: queries.labels(),
+            database: code(database.features()),
+            database_labels: database.labels(),
+        }
+    };
+    model.modalities().into_iter().map(one).collect()
+}
+
+fn map(coded: &[Coded]) -> (f64, f64) {
+    let directions = every_direction(coded, &Options::default(), &|_| {}).unwrap();
+    (mean_map(&directions).unwrap(), directions[0].report.chance)
+}
+
+#[test]
+fn codes_of_two_modalities_align_paired_or_not() {
+    for pairing in [Pairing::Full, Pairing::Half, Pairing::None] {
+        let dataset = dataset(pairing);
+        let split = split(&dataset);
+        let model = fit(&run(&[]), &dataset, &split).unwrap();
+        let (map, chance) = map(&codes(&model, &dataset, &split));
+        assert!(map > chance + 0.3, "MAP {map}, chance {chance}");
+    }
+}
+
+#[test]
+fn one_modality_is_scdh_and_linear_towers_learn() {
+    let dataset = dataset(Pairing::Full);
+    let split = split(&dataset);
+    let settings = ["method=scdh", "modalities=[\"image\"]", "hidden=0"];
+    let model = fit(&run(&settings), &dataset, &split).unwrap();
+    assert_eq!(model.modalities(), ["image"]);
+    let (map, chance) = map(&codes(&model, &dataset, &split));
+    assert!(map > chance + 0.3, "MAP {map}, chance {chance}");
+    let err = fit(&run(&["method=scdh"]), &dataset, &split).unwrap_err().to_string();
+    assert_eq!(
+        err,
+        "scdh learns one modality; choose one of image, text, e.g. modalities = [\"image\"]"
+    );
+}
+
+#[test]
+fn the_seed_decides() {
+    let dataset = dataset(Pairing::Half);
+    let split = split(&dataset);
+    let made = |seed: &str| {
+        let model = fit(&run(&[seed, "epochs=2"]), &dataset, &split).unwrap();
+        let coded = codes(&model, &dataset, &split);
+        coded.into_iter().flat_map(|c| [c.queries, c.database]).collect::<Vec<_>>()
+    };
+    assert_eq!(made("seed=1"), made("seed=1"));
+    assert_ne!(made("seed=1"), made("seed=2"));
+}
+
+#[test]
+fn a_checkpoint_goes_on_exactly_and_a_model_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint.safetensors");
+    let dataset = dataset(Pairing::Full);
+    let split = split(&dataset);
+    let run = run(&[]);
+    let training = dataset.training(&split);
+    let fresh = || Trainer::new(&run, &training, &|_| Analysis::default()).unwrap();
+    let mut whole = fresh();
+    while !whole.is_done() {
+        whole.epoch(&|_, _| {}).unwrap();
+        if whole.history().len() == 3 {
+            whole.save(&path).unwrap();
+        }
+    }
+    let mut resumed = fresh();
+    resumed.resume(&path).unwrap();
+    assert_eq!(resumed.history().len(), 3);
+    while !resumed.is_done() {
+        resumed.epoch(&|_, _| {}).unwrap();
+    }
+    assert_eq!(whole.history(), resumed.history());
+    assert_eq!(whole.best_epoch(), resumed.best_epoch());
+    let (mut whole, resumed) = (whole.finish().unwrap(), resumed.finish().unwrap());
+    assert_eq!(whole.centres(), resumed.centres());
+    whole.save(folder.path()).unwrap();
+    let loaded = Model::load(folder.path()).unwrap();
+    let all = |model: &Model| {
+        let coded = codes(model, &dataset, &split);
+        coded.into_iter().flat_map(|c| [c.queries, c.database]).collect::<Vec<_>>()
+    };
+    assert_eq!(all(&whole), all(&resumed));
+    assert_eq!(all(&whole), all(&loaded));
+
+    let other = RawRun { seed: 9, ..run.raw.clone() }.check().unwrap();
+    let mut stranger = Trainer::new(&other, &training, &|_| Analysis::default()).unwrap();
+    let err = stranger.resume(&path).unwrap_err().to_string();
+    assert!(err.contains("is of another configuration or data set"), "{err}");
+}
+
+#[test]
+fn what_is_kept_is_the_best_epoch_by_validation() {
+    let dataset = dataset(Pairing::Full);
+    let split = split(&dataset);
+    let run = run(&[]);
+    let training = dataset.training(&split);
+    let mut trainer = Trainer::new(&run, &training, &|_| Analysis::default()).unwrap();
+    while !trainer.is_done() {
+        trainer.epoch(&|_, _| {}).unwrap();
+    }
+    let maps: Vec<f64> = trainer.history().iter().map(|row| row.map.unwrap()).collect();
+    let best = trainer.best_epoch().unwrap();
+    assert!(maps.iter().all(|&map| map <= maps[best - 1]), "{best} of {maps:?}");
+}
+
+#[test]
+fn quantisation_comes_down_when_it_is_asked_to() {
+    let dataset = dataset(Pairing::Full);
+    let split = split(&dataset);
+    let last = |settings: &[&str]| {
+        let run = run(settings);
+        let training = dataset.training(&split);
+        let mut trainer = Trainer::new(&run, &training, &|_| Analysis::default()).unwrap();
+        while !trainer.is_done() {
+            trainer.epoch(&|_, _| {}).unwrap();
+        }
+        trainer.history().last().unwrap().modalities[0].quantisation
+    };
+    let (free, steered) = (last(&["alpha=0", "epochs=30"]), last(&["epochs=30"]));
+    assert!(steered < free && (steered - 0.15).abs() < 0.05, "{free} to {steered}");
+}
+
+#[test]
+fn divergence_and_collapse_are_named() {
+    let dataset = dataset(Pairing::Full);
+    let split = split(&dataset);
+    let err = fit(&run(&["rate=1e30"]), &dataset, &split).unwrap_err();
+    let Error::Diverged { epoch: 1, step, .. } = &err else { panic!("{err}") };
+    assert!(*step > 1, "the first step sees the first weights");
+    let text = err.to_string();
+    assert!(
+        text.contains("loss became") && text.contains("lower the learning rate"),
+        "{text}"
+    );
+    let err = fit(&run(&["decay=0.9", "rate=0.1", "epochs=30"]), &dataset, &split);
+    let text = err.unwrap_err().to_string();
+    assert!(text.starts_with("the centres collapsed in epoch"), "{text}");
+}
+
+#[test]
+fn a_model_refuses_what_it_was_not_made_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = dataset(Pairing::Full);
+    let split = split(&dataset);
+    let mut model = fit(&run(&["epochs=1"]), &dataset, &split).unwrap();
+    let rows =
+        |width| Features::Dense(Dense::from_floats(width, vec![0.0; width]).unwrap());
+    let fault = |modality: &str, features: Features| {
+        encode(&model, modality, features, &|_| {}).unwrap_err().to_string()
+    };
+    assert_eq!(
+        fault("sound", rows(3)),
+        "no modality named \"sound\"; there are: image, text"
+    );
+    assert_eq!(
+        fault("image", rows(3)),
+        "the features are dense rows of 3 numbers, the model takes dense rows of 12 numbers"
+    );
+    assert_eq!(
+        fault("text", rows(3)),
+        "the features are dense rows of 3 numbers, the model takes text"
+    );
+    model.save(folder.path()).unwrap();
+    let path = folder.path().join("model.safetensors");
+    let bytes = fs_err::read(&path).unwrap();
+    fs_err::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    let err = Model::load(folder.path()).unwrap_err().to_string();
+    assert!(err.contains("damaged or not a safetensors file"), "{err}");
+}
