@@ -1,6 +1,6 @@
 //! Arrays of numbers in a safetensors file, written whole or not at all, checked when read; and
 //! the checkpoint of a training in progress: every matrix with its velocity, the best matrices
-//! so far, and the state as JSON in the file's metadata, so that one file is one moment.
+//! so far, and the state as TOML in the file's metadata, so that one file is one moment.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;

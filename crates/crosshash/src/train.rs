@@ -69,7 +69,7 @@ pub struct EpochOf {
 /// What is saved beside the matrices.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct State {
-    split: u64,
+    split: String,
     config: String,
     history: Vec<Epoch>,
     alphas: Vec<Alpha>,
@@ -148,7 +148,7 @@ impl<'a> Trainer<'a> {
             None => Alpha::towards(run.raw.quantisation),
         };
         let state = State {
-            split: training.split_hash(),
+            split: format!("{:016x}", training.split_hash()),
             config: run.raw.to_toml()?,
             alphas: vec![alpha; sides.len()],
             ..State::default()
@@ -224,7 +224,9 @@ impl<'a> Trainer<'a> {
         if let Some(best) = &self.best {
             arrays.extend("best.", best);
         }
-        let state = serde_json::to_string(&self.state).map_err(std::io::Error::from)?;
+        // TOML, because its reader gives back every bit of a number.
+        let state = toml::to_string(&self.state)
+            .map_err(|err| Error::content(format!("the state of training: {err}")))?;
         arrays.write(path, &state)
     }
 
@@ -233,7 +235,7 @@ impl<'a> Trainer<'a> {
     pub fn resume(&mut self, path: &std::path::Path) -> Result<()> {
         let (mut arrays, note) = Arrays::read(path)?;
         let fault = |what: String| Error::content(what).at(path);
-        let state: State = serde_json::from_str(&note)
+        let state: State = toml::from_str(&note)
             .map_err(|err| fault(format!("not the checkpoint of a training: {err}")))?;
         if state.config != self.state.config || state.split != self.state.split {
             return Err(fault(

@@ -74,8 +74,7 @@ fn split(dataset: &Dataset) -> Split {
 }
 
 fn run(settings: &[&str]) -> Run {
-    let small =
-        "bits = 16\nhidden = 24\nhidden_sparse = 24\nepochs = 6\nbatch = 32\nrate = 0.05\n";
+    let small = "bits = 16\nhidden = 24\nhidden_sparse = 24\nepochs = 15\nbatch = 32\nrate = 0.05\n";
     let settings: Vec<String> = settings.iter().map(|&s| s.to_owned()).collect();
     RawRun::parse(small, &settings).unwrap().check().unwrap()
 }

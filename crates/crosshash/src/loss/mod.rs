@@ -79,6 +79,10 @@ mod tests {
     /// Holds value and gradient finite in single precision, however far out.
     pub(super) fn stays_finite(columns: usize, term: impl Fn(Tensor<2>) -> Tensor<1>) {
         for scale in [0.0, 1e-20, 1e-6, 1.0, 1e4, 1e8, 1e12] {
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "single precision is tested"
+            )]
             let x: Vec<f32> =
                 random(9, 3, columns, 1.0).iter().map(|x| (x * scale) as f32).collect();
             let data = TensorData::new(x, [3, columns]);
