@@ -23,5 +23,6 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Data(command::data::Args),
     Eval(command::eval::Args),
+    Coefficients(command::coefficients::Args),
     Bench(command::bench::Args),
 }

@@ -5,5 +5,6 @@
 
 pub mod data;
 mod error;
+pub mod supervise;
 
 pub use error::{Error, Place, Result};

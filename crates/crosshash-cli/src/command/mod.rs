@@ -1,6 +1,7 @@
 //! One file per subcommand: parse, call the library, write.
 
 pub(crate) mod bench;
+pub(crate) mod coefficients;
 pub(crate) mod data;
 pub(crate) mod eval;
 
@@ -21,5 +22,6 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Data(args) => data::run(&args),
         Command::Eval(args) => eval::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Coefficients(args) => coefficients::run(&args),
     }
 }

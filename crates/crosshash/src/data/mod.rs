@@ -11,12 +11,16 @@
 //! | `manifest.rs`, `open.rs`, `resolve.rs` | from `dataset.toml` to a [`Dataset`] |
 //! | `read/`, `bytes.rs` | one file per format; mapped and spooled bytes |
 //! | `inspect/`, `import.rs`, `synth.rs` | the doctor, proposals of manifests, made data |
+//! | `emoji/` | the data set that needs no files: pictures, drawings and words of emoji |
+//! | `raster.rs`, `descriptor.rs` | small pictures and hand-made features of them |
 //!
 //! After this module nobody knows a file format.
 
 mod bytes;
 mod dense;
+pub mod descriptor;
 mod draw;
+pub mod emoji;
 mod features;
 pub mod import;
 pub mod inspect;
@@ -25,6 +29,7 @@ mod modality;
 mod normalise;
 mod open;
 mod plan;
+mod raster;
 mod read;
 mod resolve;
 mod sparse;
@@ -43,6 +48,7 @@ pub use modality::{Modality, View};
 pub use normalise::{Normaliser, Standardiser};
 pub use open::{Opened, open};
 pub use plan::{Choice, Plan};
+pub use raster::Raster;
 pub use read::{READERS, Reader};
 pub use sparse::Sparse;
 pub use split::{Part, Parts, Split};

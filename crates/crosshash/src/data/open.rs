@@ -8,7 +8,7 @@ use super::manifest::{
 };
 use super::read::{self, Table, Wanted};
 use super::resolve::{self, Given};
-use super::{Analysis, Dataset, Features, LeftOut, Modality, Plan, Split, Texts};
+use super::{Analysis, Dataset, Features, LeftOut, Modality, Plan, Split, Texts, emoji};
 use crate::{Error, Result};
 
 /// A data set with what its manifest says about it.
@@ -37,8 +37,11 @@ impl Opened {
 }
 
 /// Opens the data set of a manifest or its folder; its files are looked for in `root`, or else
-/// beside the manifest.
+/// beside the manifest. `emoji`, where nothing of that name exists, is the built-in data set.
 pub fn open(path: &Path, root: Option<&Path>) -> Result<Opened> {
+    if path == Path::new(emoji::NAME) && !path.exists() {
+        return emoji::open();
+    }
     let (manifest, path) = Manifest::read(path)?;
     let beside = path.parent().unwrap_or(Path::new("."));
     let root = root.unwrap_or(beside);

@@ -1,5 +1,6 @@
 //! `crosshash bench`: speed and memory against the usual tools, in one run, as a ratio.
 
+mod coefficients;
 pub(crate) mod eval;
 mod peer;
 
@@ -18,11 +19,13 @@ pub(crate) struct Args {
 /// One line per benchmark; each lives in its own file.
 #[derive(Subcommand)]
 enum What {
+    Coefficients(coefficients::Args),
     Eval(eval::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
+        What::Coefficients(args) => coefficients::run(args),
         What::Eval(args) => eval::run(args),
     }
 }

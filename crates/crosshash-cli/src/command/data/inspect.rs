@@ -16,9 +16,10 @@ use crate::progress::{Progress, say};
   crosshash data inspect photos/                 a folder with a dataset.toml
   crosshash data inspect configs/data/iaprtc12.toml --root ~/iaprtc12
   crosshash data inspect photos/ --json | jq .split.hash
-  crosshash data inspect photos/ --plot labels.svg")]
+  crosshash data inspect photos/ --plot labels.svg
+  crosshash data inspect emoji                   the built-in data set")]
 pub(crate) struct Args {
-    /// A manifest, or a folder with a dataset.toml.
+    /// A manifest, a folder with a dataset.toml, or `emoji`.
     manifest: PathBuf,
     /// Where the manifest's files are (default: beside it).
     #[arg(long, value_name = "DIR")]

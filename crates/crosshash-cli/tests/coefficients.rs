@@ -1,0 +1,125 @@
+//! `crosshash coefficients` and `crosshash bench coefficients`, through the real program.
+#![expect(clippy::unwrap_used, reason = "a test may")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn crosshash(folder: &Path, args: &[&str]) -> Output {
+    let program = env!("CARGO_BIN_EXE_crosshash");
+    Command::new(program).args(args).current_dir(folder).output().unwrap()
+}
+
+fn matrix(path: &Path) -> (Vec<u64>, Vec<f64>) {
+    let npy =
+        npyz::NpyFile::new(std::io::BufReader::new(fs_err::File::open(path).unwrap()));
+    let npy = npy.unwrap();
+    (npy.shape().to_vec(), npy.into_vec().unwrap())
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// Four items over three labels, the last one unlabelled:
+/// {0, 1}, {1}, {2}, {}.
+///
+/// By hand, unscaled: items 0 and 1 have 2 positives (each other and themselves) and 1
+/// negative; item 2 has 1 positive and 2 negatives.
+///
+/// q_00 = 1 * (1/2), q_01 = 1 * (1/2 + 1), q_11 = 1 * (1 + 1), q_22 = 2 * 1.
+/// u_js adds |n_i| over the overlaps and |p_i| / |Y_j| of the disjoint items:
+/// u_00 = 1/2 + 1/2, u_01 = 1/2 + 1 + 1/2, u_11 = 1 + 1 + 1, u_22 = 2 + 2 + 2.
+#[test]
+fn numbers_by_hand() {
+    let folder = tempfile::tempdir().unwrap();
+    fs_err::write(folder.path().join("labels.txt"), "0 1\n1\n2\n\n").unwrap();
+    let args = ["coefficients", "--labels", "labels.txt", "--out", "new/c", "--raw"];
+    let output = crosshash(folder.path(), &args);
+    assert!(output.status.success(), "{output:?}");
+    let text = stdout(&output);
+    assert!(
+        text.contains("kind           exact (4 distinct label sets make at most"),
+        "{text}"
+    );
+    assert!(text.contains("unlabelled     1 (their coefficients are 0)"), "{text}");
+    assert!(text.contains("distinct sets  3\n"), "{text}");
+    let (shape, q) = matrix(&folder.path().join("new/c/q.npy"));
+    assert_eq!(shape, [4, 3]);
+    assert_eq!(q, [0.5, 1.5, 0., 0., 2., 0., 0., 0., 2., 0., 0., 0.]);
+    let (_, u) = matrix(&folder.path().join("new/c/u.npy"));
+    assert_eq!(u, [1., 2., 0., 0., 3., 0., 0., 0., 6., 0., 0., 0.]);
+
+    let output = crosshash(folder.path(), &args[..5]);
+    assert!(output.status.success());
+    let (_, q) = matrix(&folder.path().join("new/c/q.npy"));
+    assert!((q.iter().sum::<f64>() - 4.0).abs() < 1e-12, "mean q over 4 labels is 1");
+}
+
+#[test]
+fn kinds_and_json() {
+    let folder = tempfile::tempdir().unwrap();
+    fs_err::write(folder.path().join("labels.txt"), "0 1\n1\n2\n0 2\n1 2\n").unwrap();
+    let report = |more: &[&str]| -> serde_json::Value {
+        let base = ["coefficients", "--labels", "labels.txt", "--out", "c", "--json"];
+        let output = crosshash(folder.path(), &[&base, more].concat());
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let anchors = report(&["--kind", "anchors", "--anchors", "4", "--seed", "3"]);
+    assert_eq!(anchors["kind"], "anchors");
+    assert_eq!(anchors["anchors"], 4);
+    let sampled = matrix(&folder.path().join("c/q.npy"));
+    report(&["--kind", "anchors", "--anchors", "4", "--seed", "3", "--threads", "1"]);
+    assert_eq!(matrix(&folder.path().join("c/q.npy")), sampled, "same seed, same numbers");
+
+    let scul = report(&["--kind", "scul"]);
+    assert_eq!((&scul["kind"], &scul["items"]), (&"scul".into(), &5.into()));
+    let (_, q) = matrix(&folder.path().join("c/q.npy"));
+    assert_eq!(q[..6], [0.5, 0.5, 0., 0., 1., 0.]);
+    let (_, u) = matrix(&folder.path().join("c/u.npy"));
+    assert_eq!(u[..6], [1., 1., 0., 0., 1., 0.]);
+
+    fs_err::write(folder.path().join("labels.txt"), "0\n1\n0\n1\n").unwrap();
+    let single = report(&[]);
+    assert_eq!(single["kind"], "uniform");
+    assert_eq!(single["reason"], "every item has one label: q = u = 1");
+}
+
+#[test]
+fn bad_input_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let refusal = |labels: &str, more: &[&str]| {
+        fs_err::write(folder.path().join("labels.txt"), labels).unwrap();
+        let base = ["coefficients", "--labels", "labels.txt", "--out", "c"];
+        let output = crosshash(folder.path(), &[&base, more].concat());
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(!folder.path().join("c/q.npy").exists());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert_eq!(
+        refusal("\n\n", &[]),
+        "crosshash: labels.txt: none of 2 items has a label; there is nothing to learn from\n"
+    );
+    assert_eq!(
+        refusal("0 1\n2\n3\n", &["--kind", "anchors", "--anchors", "2"]),
+        "crosshash: labels.txt: 2 anchors cannot give every label one; ask for at least 3\n"
+    );
+    let text = refusal("0 x\n", &[]);
+    assert!(text.contains("labels.txt") && text.contains('x'), "{text}");
+}
+
+#[test]
+fn the_bench_measures() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = ["bench", "coefficients", "--items", "300,3000", "--no-peer", "--json"];
+    let output = crosshash(folder.path(), &args);
+    assert!(output.status.success(), "{output:?}");
+    let text = stdout(&output);
+    let rows: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 2);
+    assert_eq!((&rows[1]["items"], &rows[1]["labels"]), (&3000.into(), &81.into()));
+    let sets = rows[1]["distinct_sets"].as_u64().unwrap();
+    assert!(sets > 500 && sets < 3000, "{sets}");
+    assert_eq!(rows[1]["note"], "peer not asked for");
+}

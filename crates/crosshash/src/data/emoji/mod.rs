@@ -1,0 +1,120 @@
+//! The data set that needs no files: emoji as colour pictures, as drawings in other hands, and
+//! as words.
+//!
+//! Everything comes out of crates (`sources.rs`), so it is there wherever the program is. Three
+//! modalities, paired by emoji: every emoji has a picture and words, those of one code point
+//! that Noto Emoji knows also a drawing; a second font gives some of them a second drawing,
+//! which has an id of its own and so no partner, but the same family. Labels are groups,
+//! subgroups and frequent keywords. Families, and pictures that look the same (the flags of
+//! Norway and Bouvet Island), stay together in every split.
+
+mod alike;
+mod catalogue;
+mod sources;
+
+pub use catalogue::{Item, catalogue};
+pub use sources::{DRAWING_SIZE, Hand, PICTURE_SIZE, drawing, picture};
+
+use crosshash_codes::Labels;
+use rayon::prelude::*;
+
+use super::{
+    Analysis, Choice, Dataset, Dense, Features, LeftOut, Manifest, Modality, Opened, Plan,
+    Raster, Texts, descriptor,
+};
+use crate::{Error, Result};
+
+/// The name under which commands know this data set.
+pub const NAME: &str = "emoji";
+
+/// Pictures and drawings as descriptors (`descriptor.rs`), words as text.
+pub fn dataset() -> Result<Dataset> {
+    let (mut items, tones, components) = catalogue();
+    let pictures = pictures(&items)?;
+    alike::join(&mut items, &pictures);
+    let (names, rows) = catalogue::labels(&items);
+    let everyone: Members =
+        items.iter().enumerate().map(|(k, item)| (k, item.id.clone())).collect();
+
+    let picture_features = pictures.par_iter().flat_map_iter(descriptor::picture).collect();
+    let picture = modality("picture", &everyone, &items, &rows, &names, {
+        Features::Dense(Dense::from_floats(descriptor::PICTURE, picture_features)?)
+    })?;
+    let (drawn, drawing_features) = drawings(&items)?;
+    let drawing = modality("drawing", &drawn, &items, &rows, &names, {
+        Features::Dense(Dense::from_floats(descriptor::DRAWING, drawing_features)?)
+    })?;
+    let texts: Texts = items.iter().map(Item::words).collect();
+    let words = modality("words", &everyone, &items, &rows, &names, Features::Text(texts))?;
+
+    let left_out = |reason: &str, items: usize| LeftOut {
+        modality: "all".into(),
+        reason: reason.into(),
+        items,
+    };
+    Ok(Dataset::new(NAME, names, vec![picture, drawing, words])?.with_left_out(vec![
+        left_out("variant of an emoji in another skin tone", tones),
+        left_out("component (hair or skin sample), not an emoji of its own", components),
+    ]))
+}
+
+/// The data set as if a manifest described it: a fifth of the families asks, the rest is
+/// trained on and searched.
+pub fn open() -> Result<Opened> {
+    let manifest = Manifest {
+        name: Some(NAME.into()),
+        licence: Some(
+            "pictures CC-BY 4.0 (Copyright Twitter, Inc and other contributors), drawings \
+             OFL 1.1 and MIT, words Unicode licence"
+                .into(),
+        ),
+        source: Some("crates twemoji-assets, epaint_default_fonts and emoji".into()),
+        ..Manifest::default()
+    };
+    let plan = Plan { query: Some(Choice::Share(0.2)), stratify: true, ..Plan::default() };
+    let analysis = [("words".to_owned(), Analysis::default())].into();
+    Ok(Opened { dataset: dataset()?, plan: Some(plan), analysis, manifest })
+}
+
+/// The pictures of all items, in order.
+fn pictures(items: &[Item]) -> Result<Vec<Raster>> {
+    let one = |item: &Item| {
+        picture(item.glyph)?.ok_or_else(|| {
+            Error::content(format!("emoji {} ({}) has no picture", item.id, item.name))
+        })
+    };
+    items.par_iter().map(one).collect()
+}
+
+/// Items of a modality: the number of the emoji, and the id.
+type Members = Vec<(usize, String)>;
+
+/// Every drawing by either hand, and the descriptors one after the other.
+fn drawings(items: &[Item]) -> Result<(Members, Vec<f32>)> {
+    let hands = [(Hand::Noto, ""), (Hand::Icon, "-icon")];
+    let places: Vec<_> =
+        (0..items.len()).flat_map(|k| hands.map(|hand| (k, hand))).collect();
+    let drawn = |&(k, (hand, suffix)): &(usize, (Hand, &str))| -> Result<_> {
+        let raster = drawing(items[k].glyph, hand)?;
+        let id = format!("{}{suffix}", items[k].id);
+        Ok(raster.map(|raster| ((k, id), descriptor::drawing(&raster))))
+    };
+    let found: Vec<_> = places.par_iter().map(drawn).collect::<Result<_>>()?;
+    let (ids, rows): (Vec<_>, Vec<_>) = found.into_iter().flatten().unzip();
+    Ok((ids, rows.concat()))
+}
+
+/// A modality from item numbers with their ids.
+fn modality(
+    name: &str,
+    members: &[(usize, String)],
+    items: &[Item],
+    rows: &[Vec<u32>],
+    names: &[String],
+    features: Features,
+) -> Result<Modality> {
+    let ids = members.iter().map(|(_, id)| id.clone()).collect();
+    let labels = Labels::from_indices(names.len(), members.iter().map(|&(k, _)| &rows[k]))?;
+    let families = members.iter().map(|&(k, _)| items[k].family.clone()).collect();
+    Modality::new(name, ids, features, labels)?.with_groups(families)
+}

@@ -1,0 +1,137 @@
+//! Where emoji come from: the crates that carry pictures, fonts and words.
+//!
+//! | what | crate | licence |
+//! |---|---|---|
+//! | colour pictures, 72 x 72 | `twemoji-assets` (Twemoji) | code MIT, graphics CC-BY 4.0: Copyright Twitter, Inc and other contributors |
+//! | drawings | `epaint_default_fonts`: Noto Emoji, and `emoji-icon-font` as a second hand | OFL 1.1; MIT |
+//! | names, keywords, groups, subgroups | `emoji` (Unicode CLDR 38) | MIT or Apache 2.0; Unicode licence |
+
+use std::collections::BTreeMap;
+
+use ab_glyph::{Font as _, FontRef, Glyph, PxScale};
+use emoji::Emoji;
+use twemoji_assets::png::PngTwemojiAsset;
+
+use crate::data::Raster;
+use crate::{Error, Result};
+
+/// Pixels a side of a picture.
+pub const PICTURE_SIZE: usize = 72;
+/// Pixels a side of a drawing.
+pub const DRAWING_SIZE: usize = 64;
+/// White around a drawing.
+const MARGIN: f32 = 2.0;
+/// Asks for the presentation as a picture; the same emoji with and without it.
+const PRESENTATION: char = '\u{fe0f}';
+
+/// A hand that drew emoji in black.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hand {
+    /// Noto Emoji.
+    Noto,
+    /// `emoji-icon-font`.
+    Icon,
+}
+
+/// All emoji once each, in the order of their code points, without [`PRESENTATION`].
+pub(super) fn all() -> BTreeMap<String, &'static Emoji> {
+    let mut all: BTreeMap<String, &'static Emoji> = BTreeMap::new();
+    for emoji in emoji::lookup_by_glyph::iter_emoji() {
+        let kept = all.entry(plain(emoji.glyph)).or_insert(emoji);
+        if emoji.status == emoji::Status::FullyQualified {
+            *kept = emoji;
+        }
+    }
+    all
+}
+
+/// The colour picture of an emoji on white, if there is one.
+pub fn picture(glyph: &str) -> Result<Option<Raster>> {
+    let asset = PngTwemojiAsset::from_emoji(glyph)
+        .or_else(|| PngTwemojiAsset::from_emoji(&plain(glyph)));
+    asset.map(|asset| decode(asset, glyph)).transpose()
+}
+
+/// The drawing of an emoji by one hand, black on white, if there is one: only emoji of a single
+/// code point are drawn.
+pub fn drawing(glyph: &str, hand: Hand) -> Result<Option<Raster>> {
+    let plain = plain(glyph);
+    let mut code_points = plain.chars();
+    let (Some(code_point), None) = (code_points.next(), code_points.next()) else {
+        return Ok(None);
+    };
+    let bytes = match hand {
+        Hand::Noto => epaint_default_fonts::NOTO_EMOJI_REGULAR,
+        Hand::Icon => epaint_default_fonts::EMOJI_ICON,
+    };
+    let font = FontRef::try_from_slice(bytes)
+        .map_err(|err| Error::content(format!("the built-in emoji font: {err}")))?;
+    Ok(rasterise(&font, code_point))
+}
+
+/// An emoji without the wish for a presentation.
+pub(super) fn plain(glyph: &str) -> String {
+    glyph.chars().filter(|&c| c != PRESENTATION).collect()
+}
+
+fn decode(bytes: &[u8], glyph: &str) -> Result<Raster> {
+    let wrong =
+        |err: String| Error::content(format!("the built-in picture of {glyph}: {err}"));
+    let mut decoder = png::Decoder::new(std::io::Cursor::new(bytes));
+    decoder.set_transformations(
+        png::Transformations::EXPAND
+            | png::Transformations::ALPHA
+            | png::Transformations::STRIP_16,
+    );
+    let mut reader = decoder.read_info().map_err(|err| wrong(err.to_string()))?;
+    let mut values = vec![0; reader.output_buffer_size().unwrap_or(0)];
+    let info = reader.next_frame(&mut values).map_err(|err| wrong(err.to_string()))?;
+    let size = info.width as usize;
+    if size != PICTURE_SIZE || info.height != info.width {
+        return Err(wrong(format!("{} x {} pixels", info.width, info.height)));
+    }
+    values.truncate(info.buffer_size());
+    let channels = info.color_type.samples(); // grey or RGB, and opacity
+    let on_white = |pixel: &[u8]| -> [u8; 3] {
+        let (colour, alpha) = pixel.split_at(channels - 1);
+        let alpha = u32::from(alpha[0]);
+        let mix =
+            |value: u8| (u32::from(value) * alpha + 255 * (255 - alpha)).div_ceil(255);
+        let mixed =
+            |c: usize| u8::try_from(mix(colour[c.min(channels - 2)])).unwrap_or(255);
+        [mixed(0), mixed(1), mixed(2)]
+    };
+    Ok(Raster::new(size, 3, values.chunks_exact(channels).flat_map(on_white).collect()))
+}
+
+/// A glyph, scaled and centred to fill the square but for the margin.
+fn rasterise(font: &FontRef<'_>, code_point: char) -> Option<Raster> {
+    const TRIAL: f32 = 1000.0;
+    let id = font.glyph_id(code_point);
+    if id.0 == 0 {
+        return None;
+    }
+    let outline = |scale: f32| {
+        let glyph: Glyph = id.with_scale(PxScale::from(scale));
+        font.outline_glyph(glyph)
+    };
+    let bounds = outline(TRIAL)?.px_bounds();
+    let room = DRAWING_SIZE as f32 - 2.0 * MARGIN;
+    let outlined = outline(TRIAL * room / bounds.width().max(bounds.height()))?;
+    let bounds = outlined.px_bounds();
+    let mut pixels = vec![255_u8; DRAWING_SIZE * DRAWING_SIZE];
+    let start = |extent: f32| (DRAWING_SIZE as f32 - extent).max(0.0) / 2.0;
+    #[expect(clippy::cast_possible_truncation, reason = "both are between 0 and 255")]
+    #[expect(clippy::cast_sign_loss, reason = "both are between 0 and 255")]
+    let (left, top, grey) =
+        (start(bounds.width()) as usize, start(bounds.height()) as usize, |ink: f32| {
+            (255.0 * (1.0 - ink.clamp(0.0, 1.0))) as u8
+        });
+    outlined.draw(|x, y, ink| {
+        let (x, y) = (left + x as usize, top + y as usize);
+        if x < DRAWING_SIZE && y < DRAWING_SIZE {
+            pixels[y * DRAWING_SIZE + x] = grey(ink);
+        }
+    });
+    Some(Raster::new(DRAWING_SIZE, 1, pixels))
+}
