@@ -99,8 +99,8 @@ fn curve(root: &Area<'_>, counts: &[(&str, usize)]) -> Drawn {
         counts.iter().enumerate().map(|(k, &(_, items))| (k + 1, items.max(1))),
         PALETTE[0].stroke_width(2),
     ))?;
-    // Names at ranks that double, so that they do not touch.
-    let ranks = std::iter::successors(Some(1_usize), |rank| Some(rank * 2));
+    // Names at ranks that grow so fast that they do not touch.
+    let ranks = std::iter::successors(Some(1_usize), |rank| Some((rank * 2).max(4)));
     for rank in ranks.take_while(|&rank| rank <= counts.len()) {
         let (name, items) = counts[rank - 1];
         let at = (rank, items.max(1));

@@ -135,8 +135,14 @@ fn correlations(
 
 /// How many items each distinct code has, in order of the codes.
 fn group_sizes(codes: &Codes) -> Vec<usize> {
+    use rayon::prelude::*;
+    if codes.bits().words() == 1 {
+        let mut sorted = codes.words().to_vec();
+        sorted.par_sort_unstable();
+        return sorted.chunk_by(|a, b| a == b).map(<[_]>::len).collect();
+    }
     let mut sorted: Vec<&[u64]> = codes.iter().collect();
-    sorted.sort_unstable();
+    sorted.par_sort_unstable();
     sorted.chunk_by(|a, b| a == b).map(<[_]>::len).collect()
 }
 

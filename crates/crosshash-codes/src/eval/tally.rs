@@ -104,86 +104,82 @@ impl Scratch {
     /// shared labels at each of the first `ranks` ranks.
     ///
     /// Nothing is sorted: the tally says where each distance starts, so an item's rank and
-    /// the hits up to it come from two counters per distance. The loop over counters stores
-    /// to consecutive places only, and the divisions run on whole blocks; both matter (a
-    /// scatter into rank order takes twice the time).
+    /// the hits up to it come from one pair of counters per distance (rank in the low half,
+    /// hits in the high one). The loop stores to consecutive places only, without a branch
+    /// on relevance, which is hard to predict; a scatter into rank order takes twice the time.
     pub(super) fn stable(&self, ranks: usize) -> (f64, Vec<u16>) {
-        let mut next = vec![0_u32; self.tally.max_distance + 1];
-        let mut next_hit = next.clone();
-        let (mut before, mut hits_before) = (0, 0);
-        for distance in 0..=self.tally.max_distance {
-            next[distance] = before;
-            next_hit[distance] = hits_before;
-            let (items, hits) = self.tally.at(distance);
-            before += narrow(items);
-            hits_before += narrow(hits);
+        let mut next = vec![0_u64; self.tally.max_distance + 1];
+        let mut before = 0;
+        for (distance, next) in next.iter_mut().enumerate() {
+            *next = before;
+            let (items, relevant) = self.tally.at(distance);
+            before += items + (relevant << 32);
         }
         let mut top = vec![0_u16; ranks.min(self.distance.len())];
-        let (mut rank, mut hits) = ([0_u32; BLOCK], [0_u32; BLOCK]);
+        let mut pairs = [0_u64; BLOCK];
         let mut sums = [0.0; LANES];
         for (distance, shared) in self.distance.chunks(BLOCK).zip(self.shared.chunks(BLOCK))
         {
-            for (i, (&distance, &shared)) in distance.iter().zip(shared).enumerate() {
-                let (distance, relevant) = (usize::from(distance), u32::from(shared > 0));
-                next[distance] += 1;
-                next_hit[distance] += relevant;
-                rank[i] = next[distance];
-                hits[i] = next_hit[distance] * relevant; // 0 if not relevant: no branch
-            }
-            let (rank, hits) = (&rank[..distance.len()], &hits[..distance.len()]);
-            add_quotients(&mut sums, hits, rank);
-            if top.is_empty() {
-                continue;
-            }
-            for (&rank, &shared) in rank.iter().zip(shared) {
-                if let Some(slot) = top.get_mut(rank as usize - 1) {
+            let mut found = 0;
+            for (&distance, &shared) in distance.iter().zip(shared) {
+                let relevant = u64::from(shared > 0);
+                let next = &mut next[usize::from(distance)];
+                let pair = *next + 1 + (relevant << 32);
+                *next = pair;
+                pairs[found] = pair; // kept only if relevant
+                found += usize::from(shared > 0);
+                if ranks > 0
+                    && let Some(slot) = top.get_mut(low(pair).unsigned_abs() as usize - 1)
+                {
                     *slot = shared;
                 }
             }
+            add_quotients(&mut sums, &pairs[..found]);
         }
         (sums.iter().sum(), top)
     }
 }
 
-/// Adds hits / rank of every item, in turn over the lanes.
-fn add_quotients(sums: &mut [f64; LANES], hits: &[u32], rank: &[u32]) {
-    let quotient = |hits: u32, rank: u32| {
-        // below 2^31, and signed integers convert in vectors
-        f64::from(hits.cast_signed()) / f64::from(rank.cast_signed())
-    };
-    let (hit_lanes, hit_rest) = hits.as_chunks::<LANES>();
-    let (rank_lanes, rank_rest) = rank.as_chunks::<LANES>();
-    for (hits, rank) in hit_lanes.iter().zip(rank_lanes) {
-        for lane in 0..LANES {
-            sums[lane] += quotient(hits[lane], rank[lane]);
-        }
-    }
-    for (&hits, &rank) in hit_rest.iter().zip(rank_rest) {
-        sums[0] += quotient(hits, rank);
-    }
+/// The low half of a pair of counters; both stay below 2^31, as the database does.
+#[expect(clippy::cast_possible_truncation, reason = "the other half is not wanted")]
+fn low(pair: u64) -> i32 {
+    pair as i32
 }
 
-/// Item counts fit: the database is checked to hold fewer than 2^31 items.
-fn narrow(count: u64) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX)
+/// Adds hits / rank of every pair, in turn over the lanes.
+fn add_quotients(sums: &mut [f64; LANES], pairs: &[u64]) {
+    let quotient = |pair: u64| f64::from(low(pair >> 32)) / f64::from(low(pair));
+    let (rounds, rest) = pairs.as_chunks::<LANES>();
+    for pairs in rounds {
+        for lane in 0..LANES {
+            sums[lane] += quotient(pairs[lane]);
+        }
+    }
+    for &pair in rest {
+        sums[0] += quotient(pair);
+    }
 }
 
 /// One increment an item, in turn over the lanes.
 fn fill(lanes: &mut [u32], cells: usize, width: usize, distance: &[u16], shared: &[u16]) {
+    // The cells of a block first: a loop that vectorises.
+    let mut cell = [0_u32; BLOCK];
+    let cell = &mut cell[..distance.len()];
+    let width = u32::try_from(width).unwrap_or(u32::MAX); // at most 65,536, see `Labels`
+    for (cell, (&distance, &shared)) in cell.iter_mut().zip(distance.iter().zip(shared)) {
+        *cell = u32::from(distance) * width + u32::from(shared);
+    }
     let (a, rest) = lanes.split_at_mut(cells);
     let (b, rest) = rest.split_at_mut(cells);
     let (c, d) = rest.split_at_mut(cells);
-    let cell =
-        |distance: u16, shared: u16| usize::from(distance) * width + usize::from(shared);
-    let (distances, distance_rest) = distance.as_chunks::<LANES>();
-    let (shareds, shared_rest) = shared.as_chunks::<LANES>();
-    for (distance, shared) in distances.iter().zip(shareds) {
-        a[cell(distance[0], shared[0])] += 1;
-        b[cell(distance[1], shared[1])] += 1;
-        c[cell(distance[2], shared[2])] += 1;
-        d[cell(distance[3], shared[3])] += 1;
+    let (rounds, rest) = cell.as_chunks::<LANES>();
+    for cell in rounds {
+        a[cell[0] as usize] += 1;
+        b[cell[1] as usize] += 1;
+        c[cell[2] as usize] += 1;
+        d[cell[3] as usize] += 1;
     }
-    for (&distance, &shared) in distance_rest.iter().zip(shared_rest) {
-        a[cell(distance, shared)] += 1;
+    for &cell in rest {
+        a[cell as usize] += 1;
     }
 }
