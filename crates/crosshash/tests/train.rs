@@ -31,10 +31,10 @@ enum Pairing {
 fn dataset(pairing: Pairing) -> Dataset {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let n = 240;
-    let rows: Vec<Vec<u32>> = (0..n)
+    let rows: Vec<Vec<u32>> = (0..240_u32)
         .map(|i| match i % 3 {
-            0 => vec![(i % 4) as u32, ((i + 1) % 4) as u32],
-            _ => vec![(i % 4) as u32],
+            0 => vec![i % 4, (i + 1) % 4],
+            _ => vec![i % 4],
         })
         .collect();
     let mut pixels = Vec::new();
@@ -53,7 +53,7 @@ fn dataset(pairing: Pairing) -> Dataset {
     }
     let ids = |other: bool| -> Vec<String> {
         let name = |i: usize| match pairing {
-            Pairing::Half if other && i % 2 == 0 => format!("other{i}"),
+            Pairing::Half if other && i.is_multiple_of(2) => format!("other{i}"),
             Pairing::None if other => format!("other{i}"),
             _ => format!("item{i}"),
         };
