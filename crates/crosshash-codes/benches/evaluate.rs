@@ -58,7 +58,7 @@ fn problem(bits: usize, n: usize, seed: u64) -> (Codes, Labels) {
         let row = &centres[centre * bits..][..bits];
         bools.extend(row.iter().map(|&bit| bit ^ rng.random_bool(0.15)));
         let n_labels = rng.random_range(1..5);
-        let labels = N_LABELS as u32;
+        let labels = u32::try_from(N_LABELS).expect("few labels");
         rows.push((0..n_labels).map(|_| rng.random_range(0..labels)).collect::<Vec<_>>());
     }
     let codes = Codes::from_bools(Bits::new(bits).expect("bits"), &bools).expect("rows");
