@@ -2,7 +2,7 @@
 //! only [`RawRun::check`] makes one.
 //!
 //! An empty file is valid, a key that does not exist is an error. Defaults are those of the
-//! paper where it has them, else those of `docs` (batch, epochs, schedule are not in the paper).
+//! paper where it has them (it does not give batch, epochs or schedule).
 
 use std::collections::BTreeMap;
 
