@@ -57,7 +57,7 @@ pub fn codes_together(paths: &[&Path], options: &CodeOptions) -> Result<Vec<Code
     let packed = is_packed(&bytes, options)?;
     let order = match options.order {
         Some(order) => order,
-        None if packed => told_order(&bytes, options)?,
+        None if packed => told_order(&bytes, bytes.len() < sources.len(), options)?,
         None => BitOrder::Lsb,
     };
     let finish = |(source, path): (Source, &&Path)| {
@@ -169,8 +169,9 @@ fn is_packed(all: &[&Bytes], options: &CodeOptions) -> Result<bool> {
 }
 
 /// The order that leaves the padding of every packed row empty. Where both do, no code has
-/// a bit in either padding and both readings give the same distances.
-fn told_order(all: &[&Bytes], options: &CodeOptions) -> Result<BitOrder> {
+/// a bit in either padding and both readings give the same distances between packed codes;
+/// beside codes that are not packed (`mixed`) the order matters and must be given.
+fn told_order(all: &[&Bytes], mixed: bool, options: &CodeOptions) -> Result<BitOrder> {
     let mut possible = vec![BitOrder::Lsb, BitOrder::Msb];
     for bytes in all {
         let bits =
@@ -187,6 +188,12 @@ fn told_order(all: &[&Bytes], options: &CodeOptions) -> Result<BitOrder> {
             BitOrder::Lsb => last >> used == 0,
             BitOrder::Msb => last << used == 0,
         });
+    }
+    if mixed && possible.len() > 1 {
+        return Err(Error::content(
+            "packed codes beside codes that are not packed: say which bit of a byte comes first \
+             (--bit-order msb for np.packbits, lsb for FAISS and bitorder=\"little\")",
+        ));
     }
     possible.first().copied().ok_or_else(|| {
         Error::content(
@@ -206,6 +213,12 @@ fn matrix_codes(
 ) -> Result<Codes> {
     let bits = matrix_bits(columns, options)?;
     let real = options.layout == Layout::Real;
+    if real && matches!(npy.kind(), Kind::Bool | Kind::Uint(_)) {
+        return Err(Error::content(format!(
+            "dtype {}: values that cannot be negative have no sign to take",
+            npy.kind().name()
+        )));
+    }
     let mut words = vec![0_u64; rows * bits.words()];
     let mut seen = Seen::default();
     npy.each(|row, column, value| {
@@ -416,10 +429,25 @@ fn listed_text(path: &Path) -> Result<LabelSource> {
             line.split([' ', '\t', ',', ';', '\r']).filter(|field| !field.is_empty());
         let row =
             fields.map(|field| label_number(field, at)).collect::<Result<Vec<_>>>()?;
+        let mut sorted = row.clone();
+        sorted.sort_unstable();
+        if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Error::content(format!(
+                "line {at}: label {} stands twice; {NOT_A_MATRIX}",
+                twice[0]
+            )));
+        }
         rows.push(row);
+    }
+    // two columns of 0 and 1 repeat nothing, and are a matrix all the same
+    if !rows.is_empty() && rows.iter().all(|row| matches!(row[..], [0, 1] | [1, 0])) {
+        return Err(Error::content(format!("every line holds 0 and 1; {NOT_A_MATRIX}")));
     }
     Ok(LabelSource::listing(rows))
 }
+
+const NOT_A_MATRIX: &str = "a line lists the numbers of an item's labels; a matrix of 0 and 1 \
+                            is handed in as .npy";
 
 fn label_number(field: &str, line: usize) -> Result<u32> {
     field.parse().ok().filter(|&label| label < MAX_LABEL).ok_or_else(|| {

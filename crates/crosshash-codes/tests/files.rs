@@ -268,6 +268,10 @@ fn refusals_name_the_file_and_the_remedy() {
         "FILE: row 0, column 2: 0 in a matrix of -1 and +1: three values make no binary code \
          (sign(0) must be +1); read the values as real to do that"
     );
+    assert_eq!(
+        refused(&npy_bytes("|u1", "(1, 2)", &[1, 0]), &real),
+        "FILE: dtype uint8: values that cannot be negative have no sign to take"
+    );
     let sixty = CodeOptions { bits: Some(bits(60)), ..any };
     assert_eq!(
         refused(&npy_bytes("|u1", "(1, 7)", &[9; 7]), &sixty),
@@ -285,6 +289,27 @@ fn refusals_name_the_file_and_the_remedy() {
     assert_eq!(refused(&bytes, &any), "FILE: a .npy header of brackets is no header");
     let huge = npy_bytes("|u1", "(99999999999999, 99999999999999)", &[]);
     assert_eq!(refused(&huge, &any), "FILE: the array is larger than any file");
+}
+
+#[test]
+fn packed_beside_unpacked_needs_the_bit_order_unless_the_padding_tells() {
+    let folder = Folder::new();
+    let (packed, plain) = (folder.path("p.npy"), folder.path("m.npy"));
+    let codes = random_codes(32, 40, 5);
+    npy::write_packed(&packed, &codes, BitOrder::Msb).unwrap();
+    npy::write_signs(&plain, &codes).unwrap();
+    let any = CodeOptions::default();
+    let refused = read::codes_together(&[&packed, &plain], &any);
+    assert!(message(refused, &packed).contains("--bit-order msb"));
+    let given = CodeOptions { order: Some(BitOrder::Msb), ..any };
+    let both = read::codes_together(&[&packed, &plain], &given).unwrap();
+    assert_eq!(both[0], both[1]);
+    let codes = random_codes(33, 40, 5);
+    npy::write_packed(&packed, &codes, BitOrder::Msb).unwrap();
+    npy::write_signs(&plain, &codes).unwrap();
+    let told = CodeOptions { bits: Some(bits(33)), ..any };
+    let both = read::codes_together(&[&packed, &plain], &told).unwrap();
+    assert_eq!(both[0], both[1]);
 }
 
 #[test]
@@ -307,6 +332,17 @@ fn label_refusals_name_the_place() {
         refused("a.npy", &npy_bytes("<f4", "(1,)", &[0; 4])),
         "FILE: a vector of float32; labels are a matrix n x labels of 0 and 1, or a vector of \
          whole class numbers"
+    );
+    // np.savetxt of a 0/1 matrix must not pass for lists of label numbers
+    assert_eq!(
+        refused("a.txt", b"0 1\n0 1 0\n"),
+        "FILE: line 2: label 0 stands twice; a line lists the numbers of an item's labels; a \
+         matrix of 0 and 1 is handed in as .npy"
+    );
+    assert_eq!(
+        refused("a.txt", b"0 1\n1 0\n"),
+        "FILE: every line holds 0 and 1; a line lists the numbers of an item's labels; a matrix \
+         of 0 and 1 is handed in as .npy"
     );
     assert_eq!(
         refused("a.txt", b"1\n\xff\xfe\n"),

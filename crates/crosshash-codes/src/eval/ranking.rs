@@ -46,7 +46,7 @@ pub struct TieClass {
 }
 
 impl TieClass {
-    /// `items` items that each share `shared` of the query's `most` labels.
+    /// `items` items that each share `shared` labels, where no item shares more than `most`.
     pub(super) fn alike(items: u64, shared: usize, most: usize) -> TieClass {
         TieClass {
             items,
@@ -64,9 +64,9 @@ impl TieClass {
     }
 }
 
-/// The gain 2^s - 1 of an item with `s` shared labels, divided by 2^most so that it stays
-/// finite for any number of labels; the factor cancels in NDCG.
-pub(super) fn gain(shared: usize, most: usize) -> f64 {
+/// The gain 2^s - 1 of an item with `s` shared labels, divided by 2^most, the most that any
+/// item shares: so it neither overflows nor vanishes, and the factor cancels in NDCG.
+fn gain(shared: usize, most: usize) -> f64 {
     (shared as f64 - most as f64).exp2() - (-(most as f64)).exp2()
 }
 
@@ -87,7 +87,7 @@ impl Ranking {
     /// # Panics
     /// With [`Ties::Stable`], which needs the items: see [`Ranking::stable`].
     pub(super) fn from_tally(tally: &Tally, ties: Ties) -> Ranking {
-        let most = tally.most_shared();
+        let most = tally.largest_shared();
         let mut classes = Vec::new();
         for distance in 0..=tally.max_distance() {
             let cell = |shared: usize| {
@@ -117,14 +117,14 @@ impl Ranking {
 
     /// One class per item, given the number of shared labels at each rank.
     pub(super) fn stable(shared_by_rank: &[u16], tally: &Tally) -> Ranking {
-        let most = tally.most_shared();
+        let most = tally.largest_shared();
         let by_rank = shared_by_rank.iter();
         let classes = by_rank.map(|&s| TieClass::alike(1, usize::from(s), most)).collect();
         Self::with_ideal(classes, tally)
     }
 
     fn with_ideal(classes: Vec<TieClass>, tally: &Tally) -> Ranking {
-        let most = tally.most_shared();
+        let most = tally.largest_shared();
         let ideal = (0..=most)
             .rev()
             .map(|shared| {

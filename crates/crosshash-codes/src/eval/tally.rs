@@ -32,6 +32,14 @@ impl Tally {
         self.most_shared
     }
 
+    /// The most labels any item does share with the query.
+    pub fn largest_shared(&self) -> usize {
+        let occurs = |shared: &usize| {
+            (0..=self.max_distance).any(|distance| self.items(distance, *shared) > 0)
+        };
+        (0..=self.most_shared).rev().find(occurs).unwrap_or(0)
+    }
+
     /// Items at this distance that share this many labels.
     pub fn items(&self, distance: usize, shared: usize) -> u32 {
         self.counts[distance * (self.most_shared + 1) + shared]

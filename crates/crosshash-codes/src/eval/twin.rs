@@ -376,6 +376,20 @@ fn skipping_queries_without_relevant_items_is_a_named_choice() {
 }
 
 #[test]
+fn a_query_with_far_more_labels_than_any_item_shares_is_judged_right() {
+    let bits = Bits::new(1).unwrap();
+    let all: Vec<u32> = (0..3000).collect();
+    let problem = Problem {
+        query: Codes::from_bools(bits, &[true]).unwrap(),
+        database: Codes::from_bools(bits, &[true, false]).unwrap(),
+        query_labels: Labels::from_indices(3000, [&all]).unwrap(),
+        database_labels: Labels::from_indices(3000, [&all[..2], &all[..1]]).unwrap(),
+    };
+    let report = problem.report(&Options { cutoffs: vec![2], ..Options::default() });
+    assert_eq!(report.at["ndcg_at"][&2].tie_aware, 1.0);
+}
+
+#[test]
 fn a_thousand_labels_keep_ndcg_finite() {
     let bits = Bits::new(1).unwrap();
     let all: Vec<u32> = (0..3000).collect();
