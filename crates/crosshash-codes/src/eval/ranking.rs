@@ -41,7 +41,7 @@ pub struct TieClass {
     pub relevant: u64,
     /// Sum of the numbers of shared labels.
     pub shared: u64,
-    /// Sum of the gains, see [`gain`].
+    /// Sum of the gains, see `gain`.
     pub gain: f64,
 }
 

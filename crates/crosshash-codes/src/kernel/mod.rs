@@ -1,7 +1,7 @@
 //! One row against many: counts of differing bits (Hamming distance) and of common bits
 //! (shared labels), with run-time dispatch.
 //!
-//! Rows are packed words, `width` of them a row. [`portable`] defines the truth; every
+//! Rows are packed words, `width` of them a row. `portable.rs` defines the truth; every
 //! other file here is a faster twin of it, and the property test at the end walks
 //! [`Kernel::available`] and demands equality. `unsafe` lives only in those files.
 
