@@ -37,7 +37,7 @@ Examples:
 /// The sizes that suit 1,800 small items.
 const SETTINGS: &str = "hidden = 1024\nhidden_sparse = 1024\nepochs = 25\nrate = 0.02\n";
 /// Hits shown per query.
-const HITS: usize = 8;
+const HITS: usize = 7;
 /// Queries shown per direction.
 const SHOWN: usize = 6;
 
