@@ -54,7 +54,7 @@ impl Npy {
     pub fn from_reader(source: impl Read + 'static, size: u64) -> Result<Npy> {
         let source: Box<dyn Read> = Box::new(source);
         let mut data = BufReader::with_capacity(1 << 18, source);
-        let head = read_header_bytes(&mut data)?;
+        let head = read_header(&mut data)?;
         let header = NpyHeader::from_reader(&head[..])
             .map_err(|err| Error::content(format!("not a readable .npy header: {err}")))?;
         let kind = kind(&header.dtype())?;
@@ -226,8 +226,9 @@ pub fn write_matrix<T: npyz::AutoSerialize>(
     })
 }
 
-/// The bytes of the header, from the magic to the start of the data.
-fn read_header_bytes(source: &mut impl Read) -> Result<Vec<u8>> {
+/// The bytes of a header, from the magic to the start of the data, refused if parsing them
+/// would take more memory, time or recursion than a header needs.
+pub fn read_header(source: &mut impl Read) -> Result<Vec<u8>> {
     let not_npy = |_| Error::content("not a .npy file: it ends before its header does");
     let mut head = vec![0; 10];
     source.read_exact(&mut head).map_err(not_npy)?;
