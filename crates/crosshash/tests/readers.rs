@@ -320,8 +320,45 @@ fn a_zip_that_points_outside_is_refused() {
     assert!(text.contains("points outside the archive"), "{text}");
 }
 
+#[test]
+fn sparse_matrices_that_are_not_csr_are_refused() {
+    let bytes = fs_err::read(fixtures().join("csc.npz")).unwrap();
+    let manifest = b"modality.m.features = \"x.npz\"\nlabels.matrix = \"l.npy\"";
+    assert_eq!(
+        fault(&[("dataset.toml", manifest), ("x.npz", &bytes)]),
+        "x.npz: a sparse matrix of format \"csc\", which is not read; save it with \
+         scipy.sparse.save_npz(file, matrix.tocsr())"
+    );
+}
+
+#[test]
+fn a_header_of_brackets_is_refused_at_once() {
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    let text =
+        format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {}", "(".repeat(100));
+    bytes.extend(u16::try_from(text.len()).unwrap().to_le_bytes());
+    bytes.extend(text.as_bytes());
+    let manifest = b"modality.m.features = \"x.npy\"\nlabels.matrix = \"x.npy\"";
+    assert_eq!(
+        fault(&[("dataset.toml", manifest), ("x.npy", &bytes)]),
+        "x.npy: a .npy header of brackets is no header"
+    );
+}
+
+#[test]
+fn a_damaged_parquet_file_is_an_error() {
+    let bytes = fs_err::read(fixtures().join("damaged.parquet")).unwrap();
+    let manifest =
+        b"items = { table = \"t.parquet\", id = \"id\" }\nlabels.column = \"tags\"\n\
+        modality.a.column = \"emb\"";
+    assert_eq!(
+        fault(&[("dataset.toml", manifest), ("t.parquet", &bytes)]),
+        "t.parquet: cannot be read as Parquet: the file is damaged"
+    );
+}
+
 /// A fixture to damage, the name it gets, and a manifest over it.
-const DAMAGED: [(&str, &str, &str); 8] = [
+const DAMAGED: [(&str, &str, &str); 9] = [
     ("x_f4.npy", "f.npy", "modality.m.features = \"f.npy\"\nlabels.matrix = \"f.npy\""),
     ("csr.npz", "f.npz", "modality.m.features = \"f.npz\"\nlabels.matrix = \"f.npz\""),
     (
@@ -351,6 +388,12 @@ const DAMAGED: [(&str, &str, &str); 8] = [
     ),
     (
         "table.parquet",
+        "f.parquet",
+        "items = { table = \"f.parquet\", id = \"id\" }\nlabels.column = \"labels\"\n\
+         modality.image.column = \"embedding\"\nmodality.text.text = \"caption\"",
+    ),
+    (
+        "nulls.parquet",
         "f.parquet",
         "items = { table = \"f.parquet\", id = \"id\" }\nlabels.column = \"labels\"\n\
          modality.image.column = \"embedding\"\nmodality.text.text = \"caption\"",

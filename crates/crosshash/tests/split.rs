@@ -206,6 +206,117 @@ fn modalities_without_a_common_label_are_refused() {
     );
 }
 
+/// Items 0 to n of two modalities, the first of them grouped.
+fn grouped(n: usize, groups: Vec<String>) -> Dataset {
+    let text = modality("text", &ids(0..n), 3);
+    let image = modality("image", &ids(0..n), 3).with_groups(groups).unwrap();
+    Dataset::new("paired", names(3), vec![image, text]).unwrap()
+}
+
+#[test]
+fn groups_of_one_modality_bind_the_pairs_in_another() {
+    let dataset = grouped(30, (0..30).map(|i| format!("g{}", i / 3)).collect());
+    let plan = Plan {
+        query: Some(Choice::Share(0.2)),
+        validation: Some(Choice::Share(0.2)),
+        ..Plan::default()
+    };
+    let split = plan.draw(&dataset).unwrap();
+    for part in Part::ALL {
+        assert_eq!(split.items(0, part), split.items(1, part), "{}", part.name());
+    }
+    assert_eq!(split.items(1, Part::Query).len(), 6);
+    let groups = |part| -> std::collections::BTreeSet<usize> {
+        split.items(1, part).iter().map(|item| item / 3).collect()
+    };
+    assert!(groups(Part::Query).is_disjoint(&groups(Part::Train)));
+    assert!(groups(Part::Validation).is_disjoint(&groups(Part::Train)));
+}
+
+#[test]
+fn items_with_an_empty_group_stand_for_themselves() {
+    let dataset = grouped(30, vec![String::new(); 30]);
+    let plan = Plan { query: Some(Choice::Count(7)), ..Plan::default() };
+    let split = plan.draw(&dataset).unwrap();
+    assert_eq!(split.items(0, Part::Query).len(), 7);
+    assert!(split.notes().is_empty(), "{:?}", split.notes());
+}
+
+#[test]
+fn sizes_that_fall_short_are_said() {
+    let dataset = grouped(32, (0..32).map(|i| format!("g{}", i / 8)).collect());
+    let plan = Plan { query: Some(Choice::Count(20)), ..Plan::default() };
+    let split = plan.draw(&dataset).unwrap();
+    assert_eq!(split.items(0, Part::Query).len(), 16);
+    assert_eq!(
+        split.notes(),
+        [
+            "split, query: 20 items are asked for, 16 are drawn: groups are not cut, and none \
+          fits the rest"
+        ]
+    );
+}
+
+#[test]
+fn parts_that_contradict_each_other_are_refused() {
+    let image = modality("image", &ids(0..20), 3)
+        .with_marks((0..20).map(|i| ["train", "test"][i % 2].to_owned()).collect())
+        .unwrap();
+    let dataset = Dataset::new("marked", names(3), vec![image]).unwrap();
+    let marked = |values: &[&str]| {
+        Some(Choice::Marked(values.iter().map(|&value| value.to_owned()).collect()))
+    };
+    let fault = |plan: Plan| plan.draw(&dataset).unwrap_err().to_string();
+    let rows = |from, to| Some(Choice::Rows(from, to));
+    let text = fault(Plan { query: rows(0, 10), train: rows(5, 20), ..Plan::default() });
+    let (first, last) = (&ids(5..6)[0], &ids(9..10)[0]);
+    assert_eq!(
+        text,
+        format!(
+            "split: 5 items are both in query and in train, from {first:?} (modality image) to \
+             {last:?}; say which of the two they are"
+        )
+    );
+    let both = ["train", "test"];
+    let text =
+        fault(Plan { query: marked(&["test"]), train: marked(&both), ..Plan::default() });
+    assert!(text.starts_with("split: 10 items are both in query and in train"), "{text}");
+    let text = fault(Plan {
+        query: marked(&["test"]),
+        database: marked(&both),
+        ..Plan::default()
+    });
+    assert!(
+        text.starts_with("split: 10 items are both in query and in database"),
+        "{text}"
+    );
+    let text =
+        fault(Plan { train: rows(0, 10), validation: rows(9, 12), ..Plan::default() });
+    assert!(
+        text.starts_with("split: 1 items are both in train and in validation"),
+        "{text}"
+    );
+}
+
+#[test]
+fn validation_and_training_are_kept_apart_by_unit() {
+    let dataset = grouped(6, (0..6).map(|i| format!("g{}", i / 3)).collect());
+    let part = |train: &[usize], validation: &[usize]| Parts {
+        train: train.to_vec(),
+        validation: validation.to_vec(),
+        ..Parts::default()
+    };
+    let err = Split::new(&dataset, vec![part(&[0, 1], &[]), part(&[], &[2])]).unwrap_err();
+    assert_eq!(
+        err.to_string(),
+        format!(
+            "id {:?} is in validation of modality text and in train of modality image: what \
+             training is judged by is not learnt from",
+            ids(2..3)[0]
+        )
+    );
+}
+
 proptest! {
     #[test]
     fn any_plan_keeps_the_wall(

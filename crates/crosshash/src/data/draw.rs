@@ -14,8 +14,9 @@ use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 
 use super::Dataset;
+use super::units::Units;
 
-/// What is drawn as one: all items of the pool with one group or id.
+/// What is drawn as one: all items of the pool in one unit.
 struct Unit {
     items: Vec<(usize, usize)>, // modality, item
     ids: usize,                 // distinct ids
@@ -25,12 +26,13 @@ struct Unit {
 /// Flags `count` ids of the pool (fewer if groups do not add up to it).
 pub(super) fn draw(
     dataset: &Dataset,
+    together: &Units,
     pool: &[Vec<bool>],
     count: usize,
     stratify: bool,
     rng: &mut ChaCha8Rng,
 ) -> Vec<Vec<bool>> {
-    let mut units = units(dataset, pool);
+    let mut units = units(dataset, together, pool);
     units.shuffle(rng);
     let chosen = match stratify {
         true => stratified(&units, dataset.label_names().len(), count, rng),
@@ -43,18 +45,18 @@ pub(super) fn draw(
     flags
 }
 
-/// The units of a pool by name, so that the order of rows does not matter.
-fn units(dataset: &Dataset, pool: &[Vec<bool>]) -> Vec<Unit> {
-    let mut by_name: BTreeMap<&str, Unit> = BTreeMap::new();
+/// The units of a pool in their order, so that the order of rows does not matter.
+fn units(dataset: &Dataset, together: &Units, pool: &[Vec<bool>]) -> Vec<Unit> {
+    let mut by_number: BTreeMap<usize, Unit> = BTreeMap::new();
     for (k, (modality, flags)) in dataset.modalities().iter().zip(pool).enumerate() {
         for item in (0..modality.len()).filter(|&item| flags[item]) {
             let empty = || Unit { items: Vec::new(), ids: 0, labels: Vec::new() };
-            let unit = by_name.entry(modality.unit(item)).or_insert_with(empty);
+            let unit = by_number.entry(together.get(k, item)).or_insert_with(empty);
             unit.items.push((k, item));
             unit.labels.extend(modality.labels().indices(item));
         }
     }
-    let mut units: Vec<Unit> = by_name.into_values().collect();
+    let mut units: Vec<Unit> = by_number.into_values().collect();
     for unit in &mut units {
         unit.labels.sort_unstable();
         unit.labels.dedup();

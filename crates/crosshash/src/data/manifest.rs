@@ -5,8 +5,12 @@
 //! is `docs/data.md`.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
+use serde::de::value::{MapAccessDeserializer, StrDeserializer};
+use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::{Analysis, Choice, Plan};
@@ -110,8 +114,8 @@ pub struct ModalitySource {
 }
 
 /// What keeps items together when the data are split.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "a column, or { id_until = \"-\" }")]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Group {
     /// A column of the item table.
     Column(String),
@@ -166,7 +170,7 @@ impl SplitSource {
 }
 
 /// One or several.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Many<T> {
     /// One.
@@ -186,11 +190,8 @@ impl<T> Many<T> {
 }
 
 /// An array in a file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "a file, or { file = \"...\", key = \"...\", transpose = true }"
-)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum ArrayFile {
     /// The only array of a file.
     File(PathBuf),
@@ -238,5 +239,117 @@ impl Manifest {
     pub fn to_toml(&self) -> Result<String> {
         toml::to_string(self)
             .map_err(|err| Error::content(format!("cannot be written as TOML: {err}")))
+    }
+}
+
+// serde's own untagged enums take a list for the fields of a table in their order, so that
+// `group = ["x"]` would be `{ id_until = "x" }`: these say what a text, table or list means.
+
+impl<'de> Deserialize<'de> for Group {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Group, D::Error> {
+        from.deserialize_any(TextOrTable {
+            expecting: "a column, or { id_until = \"-\" }",
+            text: |text| Group::Column(text.to_owned()),
+            table: Group::Id,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for ArrayFile {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<ArrayFile, D::Error> {
+        from.deserialize_any(TextOrTable {
+            expecting: "a file, or { file = \"...\", key = \"...\", transpose = true }",
+            text: |text| ArrayFile::File(text.into()),
+            table: ArrayFile::Keyed,
+        })
+    }
+}
+
+struct TextOrTable<T, M> {
+    expecting: &'static str,
+    text: fn(&str) -> T,
+    table: fn(M) -> T,
+}
+
+impl<'de, T, M: Deserialize<'de>> Visitor<'de> for TextOrTable<T, M> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expecting)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        Ok((self.text)(text))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        M::deserialize(MapAccessDeserializer::new(map)).map(self.table)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Many<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Many<T>, D::Error> {
+        from.deserialize_any(OneOrSeveral(PhantomData))
+    }
+}
+
+struct OneOrSeveral<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for OneOrSeveral<T> {
+    type Value = Many<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("one, or a list of them")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Many<T>, E> {
+        T::deserialize(StrDeserializer::new(text)).map(Many::One)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Many<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Many::One)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Many<T>, A::Error> {
+        let mut several = Vec::new();
+        while let Some(one) = list.next_element()? {
+            several.push(one);
+        }
+        Ok(Many::Several(several))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_a_list_and_never_the_fields_of_a_table() {
+        let manifest = Manifest::parse(
+            "modality.m = { features = [\"a.npy\", \"b.npy\"], group = { id_until = \"-\" } }\n\
+             labels.matrix = [{ file = \"l.mat\", key = \"L\" }, \"m.npy\"]\n\
+             split.group = \"g\"",
+        )
+        .unwrap();
+        let file = |name: &str| ArrayFile::File(name.into());
+        let modality = &manifest.modality["m"];
+        let several = Many::Several(vec![file("a.npy"), file("b.npy")]);
+        assert_eq!(modality.features, Some(several));
+        assert!(matches!(modality.group, Some(Group::Id(_))));
+        assert_eq!(
+            manifest.labels.as_ref().unwrap().matrix.as_ref().unwrap().as_slice().len(),
+            2
+        );
+        assert_eq!(manifest.split.as_ref().unwrap().group, Some(Group::Column("g".into())));
+        let again = Manifest::parse(&manifest.to_toml().unwrap()).unwrap();
+        assert_eq!(again, manifest);
+
+        let err = Manifest::parse("[split]\ngroup = [\"grp\"]").unwrap_err().to_string();
+        assert!(
+            err.contains("line 2") && err.contains("expected a column, or { id_until"),
+            "{err}"
+        );
+        let err = Manifest::parse("modality.m.features = [[\"a.npy\"]]").unwrap_err();
+        assert!(err.to_string().contains("expected a file, or { file"), "{err}");
     }
 }

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `features.rs`, `dense.rs`, `sparse.rs` | what an item consists of |
 //! | `modality.rs` | items with ids, features, labels, groups |
-//! | `split.rs`, `plan.rs` | train, validation, query, database; how they are drawn |
+//! | `split.rs`, `plan.rs`, `draw.rs`, `units.rs` | train, validation, query, database; how they are drawn, and what stays together |
 //! | `training.rs` | all that training code gets to see |
 //! | `normalise.rs`, `text/` | what is fitted on it: means and deviations, vocabularies |
 //! | `manifest.rs`, `open.rs`, `resolve.rs` | from `dataset.toml` to a [`Dataset`] |
@@ -37,6 +37,7 @@ mod split;
 pub mod synth;
 mod text;
 mod training;
+mod units;
 
 pub use dense::{Dense, Number};
 pub use features::{Features, PicturePlace, Pictures, Texts};

@@ -104,9 +104,14 @@ impl Modality {
         self.marks.as_deref()
     }
 
+    /// The group of an item; an empty group is none.
+    pub fn group(&self, item: usize) -> Option<&str> {
+        self.groups.as_ref().map(|groups| groups[item].as_str()).filter(|g| !g.is_empty())
+    }
+
     /// What is split as one: the group of an item, or else its id (so that pairs stay together).
     pub fn unit(&self, item: usize) -> &str {
-        self.groups.as_ref().map_or(&self.ids[item], |groups| &groups[item])
+        self.group(item).unwrap_or(&self.ids[item])
     }
 
     /// Some of the items.

@@ -18,6 +18,7 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::draw::draw;
+use super::units::Units;
 use super::{Dataset, Modality, Parts, Split};
 use crate::{Error, Result};
 
@@ -53,48 +54,68 @@ pub enum Choice {
     Rest,
 }
 
+/// The names of the parts by the stream they draw from.
+const PARTS: [&str; 5] = ["", "query", "database", "train", "validation"];
+
 /// One flag per item of each modality.
 type Members = Vec<Vec<bool>>;
 
 impl Plan {
     /// Draws and checks the split.
     pub fn draw(&self, dataset: &Dataset) -> Result<Split> {
+        let units = Units::new(dataset);
         let all: Members =
             dataset.modalities().iter().map(|m| vec![true; m.len()]).collect();
         let none: Members =
             dataset.modalities().iter().map(|m| vec![false; m.len()]).collect();
-        let choose = |name, stream, choice: &Option<Choice>, default, pool: &Members| {
-            let choice = choice.as_ref();
-            match choice {
+        let mut notes = Vec::new();
+        let mut choose =
+            |name, stream, choice: &Option<Choice>, default, pool: &Members| match choice
+                .as_ref()
+            {
                 None => Ok(if default { pool.clone() } else { none.clone() }),
                 Some(choice) => self
-                    .choose(dataset, stream, choice, pool)
+                    .choose(dataset, &units, stream, choice, pool, &mut notes)
                     .map_err(|err| Error::content(format!("split, {name}: {err}"))),
-            }
-        };
+            };
         let query = choose("query", 1, &self.query, false, &all)?;
         let rest = minus(&all, &query);
-        let database = choose("database", 2, &self.database, true, &rest)?;
-        let drawn = matches!(self.train, Some(Choice::Count(_) | Choice::Share(_)));
-        let pool = match drawn {
-            true => without_units(dataset, &database, &query),
-            false => {
-                let database = minus(&database, &query);
-                match &self.train {
-                    Some(Choice::Marked(_) | Choice::Rows(..)) => {
-                        choose("train", 3, &self.train, true, &rest)?
-                    }
-                    _ => database,
-                }
+        // What is given may not contradict what is given before; what is drawn makes way.
+        let apart = |one: (&str, &Option<Choice>, &Members),
+                     other: (&str, &Option<Choice>, &Members)| {
+            match is_given(one.1) && is_given(other.1) {
+                true => refuse_both(dataset, (one.0, one.2), (other.0, other.2)),
+                false => Ok(()),
             }
         };
-        let given = matches!(self.validation, Some(Choice::Marked(_) | Choice::Rows(..)));
-        let from = if given { &rest } else { &pool };
-        let validation = choose("validation", 4, &self.validation, false, from)?;
-        let pool = minus(&pool, &validation);
+        let asks = ("query", &self.query, &query);
+        let mut given = |name, stream, choice: &Option<Choice>, default, pool: &Members| {
+            let chosen = match is_given(choice) {
+                true => choose(name, stream, choice, default, &all)?,
+                false => choose(name, stream, choice, default, pool)?,
+            };
+            apart(asks, (name, choice, &chosen))?;
+            Ok::<Members, Error>(minus(&chosen, &query))
+        };
+        let database = given("database", 2, &self.database, true, &rest)?;
+        let drawn = matches!(self.train, Some(Choice::Count(_) | Choice::Share(_)));
+        let pool = match (drawn, is_given(&self.train)) {
+            (true, _) => without_units(&units, &database, &query),
+            (false, true) => given("train", 3, &self.train, true, &rest)?,
+            (false, false) => database.clone(),
+        };
+        let from = if is_given(&self.validation) { &rest } else { &pool };
+        let validation = given("validation", 4, &self.validation, false, from)?;
+        apart(
+            ("train", &self.train, &pool),
+            ("validation", &self.validation, &validation),
+        )?;
         let train = match drawn {
-            true => choose("train", 3, &self.train, true, &pool)?,
-            false => pool,
+            true => {
+                let pool = without_units(&units, &pool, &validation);
+                given("train", 3, &self.train, true, &pool)?
+            }
+            false => minus(&pool, &validation),
         };
         let items = |members: &Members, k: usize| -> Vec<usize> {
             (0..members[k].len()).filter(|&item| members[k][item]).collect()
@@ -105,18 +126,32 @@ impl Plan {
             query: items(&query, k),
             database: items(&database, k),
         });
-        Split::new(dataset, parts.collect())
+        Ok(Split::new(dataset, parts.collect())?.with_notes(notes))
     }
 
     fn choose(
         &self,
         dataset: &Dataset,
+        units: &Units,
         stream: u64,
         choice: &Choice,
         pool: &Members,
+        notes: &mut Vec<String>,
     ) -> Result<Members> {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         rng.set_stream(stream);
+        let mut take = |count: usize| {
+            let members = draw(dataset, units, pool, count, self.stratify, &mut rng);
+            let got = distinct_ids(dataset, &members);
+            if got != count {
+                let name = PARTS[usize::try_from(stream).unwrap_or(0)];
+                notes.push(format!(
+                    "split, {name}: {count} items are asked for, {got} are drawn: groups \
+                     are not cut, and none fits the rest"
+                ));
+            }
+            members
+        };
         match choice {
             Choice::Rest => Ok(pool.clone()),
             Choice::Count(count) => {
@@ -126,7 +161,7 @@ impl Plan {
                         "{count} items are asked for, there are {there}"
                     )));
                 }
-                Ok(draw(dataset, pool, *count, self.stratify, &mut rng))
+                Ok(take(*count))
             }
             Choice::Share(share) => {
                 if !(0.0..=1.0).contains(share) {
@@ -138,7 +173,7 @@ impl Plan {
                     reason = "at most the number of items"
                 )]
                 let count = (distinct_ids(dataset, pool) as f64 * share).round() as usize;
-                Ok(draw(dataset, pool, count, self.stratify, &mut rng))
+                Ok(take(count))
             }
             Choice::Rows(start, end) => {
                 let longest = pool.iter().map(Vec::len).max().unwrap_or(0);
@@ -188,16 +223,41 @@ fn minus(from: &Members, what: &Members) -> Members {
 }
 
 /// `from` without anything whose group or pair is in `what`.
-fn without_units(dataset: &Dataset, from: &Members, what: &Members) -> Members {
-    let modalities = dataset.modalities();
-    let mut taken: HashSet<&str> = HashSet::new();
-    for (modality, flags) in modalities.iter().zip(what) {
-        taken.extend((0..flags.len()).filter(|&i| flags[i]).map(|i| modality.unit(i)));
+fn without_units(units: &Units, from: &Members, what: &Members) -> Members {
+    let mut taken: HashSet<usize> = HashSet::new();
+    for (k, flags) in what.iter().enumerate() {
+        taken.extend((0..flags.len()).filter(|&i| flags[i]).map(|i| units.get(k, i)));
     }
-    let row = |(modality, flags): (&Modality, &Vec<bool>)| {
-        (0..flags.len()).map(|i| flags[i] && !taken.contains(modality.unit(i))).collect()
+    let free = |k: usize, i: usize| !taken.contains(&units.get(k, i));
+    let row = |(k, flags): (usize, &Vec<bool>)| {
+        (0..flags.len()).map(|i| flags[i] && free(k, i)).collect()
     };
-    modalities.iter().zip(from).map(row).collect()
+    from.iter().enumerate().map(row).collect()
+}
+
+/// Whether a choice names its items, by value or row.
+fn is_given(choice: &Option<Choice>) -> bool {
+    matches!(choice, Some(Choice::Marked(_) | Choice::Rows(..)))
+}
+
+fn refuse_both(
+    dataset: &Dataset,
+    (one, these): (&str, &Members),
+    (other, those): (&str, &Members),
+) -> Result<()> {
+    let mut both = Vec::new();
+    for (k, modality) in dataset.modalities().iter().enumerate() {
+        let items = (0..modality.len()).filter(|&i| these[k][i] && those[k][i]);
+        both.extend(items.map(|i| (modality.name(), modality.ids()[i].as_str())));
+    }
+    let (Some((modality, first)), Some((_, last))) = (both.first(), both.last()) else {
+        return Ok(());
+    };
+    Err(Error::content(format!(
+        "split: {} items are both in {one} and in {other}, from {first:?} (modality {modality}) \
+         to {last:?}; say which of the two they are",
+        both.len()
+    )))
 }
 
 fn distinct_ids(dataset: &Dataset, pool: &Members) -> usize {

@@ -11,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
+use super::units::Units;
 use super::{Dataset, LeftOut, Modality};
 use crate::{Error, Result};
 
@@ -74,6 +75,7 @@ pub struct Split {
     parts: Vec<Parts>, // by modality
     hash: u64,
     left_out: Vec<LeftOut>,
+    notes: Vec<String>,
 }
 
 impl Split {
@@ -90,13 +92,13 @@ impl Split {
         for (modality, parts) in pairs() {
             check_items(modality, parts)?;
         }
-        check_apart(pairs())?;
+        check_apart(dataset, &parts)?;
         if pairs().all(|(_, parts)| parts.train.is_empty()) {
             return Err(Error::content("the split leaves nothing to train on"));
         }
         let hash = hash(pairs());
         let left_out = left_out(pairs());
-        Ok(Split { parts, hash, left_out })
+        Ok(Split { parts, hash, left_out, notes: Vec::new() })
     }
 
     /// The items of one part of a modality, by its number.
@@ -117,6 +119,16 @@ impl Split {
     /// What identifies it.
     pub fn hash(&self) -> u64 {
         self.hash
+    }
+
+    /// Where the draw could not keep to what was asked, as sentences.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    pub(super) fn with_notes(mut self, notes: Vec<String>) -> Split {
+        self.notes = notes;
+        self
     }
 
     /// Items that are in no part.
@@ -149,36 +161,40 @@ fn check_items(modality: &Modality, parts: &Parts) -> Result<()> {
     }
 }
 
-/// No id and no group on both sides of the wall, in whatever modalities.
-fn check_apart<'a>(
-    pairs: impl Iterator<Item = (&'a Modality, &'a Parts)> + Clone,
-) -> Result<()> {
-    let mut learnt: HashMap<&str, (&str, &str)> = HashMap::new();
-    for (modality, parts) in pairs.clone() {
-        for part in [Part::Train, Part::Validation] {
-            for &item in parts.get(part) {
-                let seen = (modality.name(), part.name());
-                learnt.insert(modality.unit(item), seen);
-                learnt.insert(&modality.ids()[item], seen);
-            }
-        }
-    }
-    for (modality, parts) in pairs {
-        for &item in &parts.query {
+/// No unit on both sides of a wall, in whatever modalities: queries are unknown to training and
+/// validation, and what training is judged by is not learnt from.
+fn check_apart(dataset: &Dataset, parts: &[Parts]) -> Result<()> {
+    let units = Units::new(dataset);
+    let items = |part: Part| {
+        parts
+            .iter()
+            .enumerate()
+            .flat_map(move |(k, parts)| parts.get(part).iter().map(move |&item| (k, item)))
+    };
+    let mut seen: HashMap<usize, (usize, Part)> = HashMap::new();
+    for part in [Part::Train, Part::Validation, Part::Query] {
+        for (k, item) in items(part) {
+            let Some(&(other, before)) = seen.get(&units.get(k, item)) else { continue };
+            let (modality, other) =
+                (&dataset.modalities()[k], &dataset.modalities()[other]);
             let id = modality.ids()[item].as_str();
-            let unit = modality.unit(item);
-            let Some((other, part)) = learnt.get(unit).or_else(|| learnt.get(id)) else {
-                continue;
+            let what = match modality.group(item) {
+                None => format!("id {id:?}"),
+                Some(group) => format!("group {group:?} (item {id:?})"),
             };
-            let what = match unit == id {
-                true => format!("id {id:?}"),
-                false => format!("group {unit:?} (item {id:?})"),
+            let (role, why) = match part {
+                Part::Query => ("a query", "queries must be unknown to training"),
+                _ => ("in validation", "what training is judged by is not learnt from"),
             };
             return Err(Error::content(format!(
-                "{what} is a query of modality {} and in {part} of modality {other}: \
-                 queries must be unknown to training",
-                modality.name()
+                "{what} is {role} of modality {} and in {} of modality {}: {why}",
+                modality.name(),
+                before.name(),
+                other.name()
             )));
+        }
+        for (k, item) in items(part) {
+            seen.entry(units.get(k, item)).or_insert((k, part));
         }
     }
     Ok(())

@@ -125,6 +125,7 @@ pub fn inspect(opened: &Opened, progress: &(dyn Fn(usize) + Sync)) -> Result<Rep
     }
     let mut left_out = dataset.left_out().to_vec();
     left_out.extend(split.iter().flat_map(|split| split.left_out().to_vec()));
+    let notes = split.as_ref().map_or(Vec::new(), |split| split.notes().to_vec());
     let split = split.map(|split| report_split(opened, &split, &hashes));
     let mut report = Report {
         name: dataset.name().to_owned(),
@@ -138,7 +139,7 @@ pub fn inspect(opened: &Opened, progress: &(dyn Fn(usize) + Sync)) -> Result<Rep
         left_out,
     };
     let warnings = warnings(&report);
-    report.warnings.extend(warnings);
+    report.warnings.extend(notes.into_iter().chain(warnings));
     Ok(report)
 }
 
@@ -153,7 +154,9 @@ fn describe(modality: &Modality, content: Content) -> ModalityReport {
         width: modality.features().width(),
         unlabelled: labels.unlabelled(),
         labels_per_item: carried as f64 / (modality.len().max(1)) as f64,
-        groups: groups.map(|groups| groups.iter().collect::<HashSet<_>>().len()),
+        groups: groups.map(|groups| {
+            groups.iter().filter(|group| !group.is_empty()).collect::<HashSet<_>>().len()
+        }),
         content,
     }
 }

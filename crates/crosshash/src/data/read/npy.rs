@@ -1,10 +1,11 @@
 //! NumPy `.npy`: mapped, whatever its size.
 //!
-//! The head is read by `npyz`; the numbers stay where they are. Axes after the first are
+//! The head is read by `npyz` behind the guard of the codes' reader; the numbers stay where they are. Axes after the first are
 //! flattened: an array of n pictures is n rows.
 
 use std::path::Path;
 
+use crosshash_codes::npy::read_header;
 use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
 
 use crate::data::bytes::Bytes;
@@ -57,9 +58,8 @@ pub(super) struct Head {
 impl Head {
     pub(super) fn read(bytes: &[u8], start: usize) -> Result<Head> {
         let all = bytes.get(start..).unwrap_or_default();
-        let mut rest = all;
-        check_head_length(all)?;
-        let head = NpyHeader::from_reader(&mut rest)
+        let text = read_header(&mut &*all)?;
+        let head = NpyHeader::from_reader(&text[..])
             .map_err(|err| Error::content(format!("not a NumPy array: {err}")))?;
         let axis = |&axis: &u64| usize::try_from(axis);
         let shape = head.shape().iter().map(axis).collect::<Result<_, _>>();
@@ -68,7 +68,7 @@ impl Head {
                 .map_err(|_| Error::content("the head names a size that cannot be"))?,
             number: number(&head.dtype())?,
             by_columns: head.order() == Order::Fortran,
-            offset: start + (all.len() - rest.len()),
+            offset: start + text.len(),
         })
     }
 
@@ -84,23 +84,6 @@ impl Head {
         let data = data.ok_or_else(|| Error::content("the array is cut short"))?;
         Ok(data.chunks_exact(size).map(move |bytes| number.wide(bytes)))
     }
-}
-
-/// A damaged length must not make the reader ask for gigabytes.
-fn check_head_length(all: &[u8]) -> Result<()> {
-    let length = match all {
-        [0x93, b'N', b'U', b'M', b'P', b'Y', 1, _, a, b, ..] => {
-            usize::from(u16::from_le_bytes([*a, *b]))
-        }
-        [0x93, b'N', b'U', b'M', b'P', b'Y', 2 | 3, _, a, b, c, d, ..] => {
-            u32::from_le_bytes([*a, *b, *c, *d]) as usize
-        }
-        _ => return Err(Error::content("not a NumPy array: it does not start like one")),
-    };
-    if length > all.len() {
-        return Err(Error::content("not a NumPy array: its head is cut short"));
-    }
-    Ok(())
 }
 
 fn number(dtype: &DType) -> Result<Number> {

@@ -26,6 +26,9 @@ pub(super) fn array(path: &Path, key: Option<&str>) -> Result<Features> {
     let has = |name: &str| names.iter().any(|other| other == name);
     if key.is_none() && ["data", "indices", "indptr", "shape"].iter().all(|name| has(name))
     {
+        if has("format") {
+            check_format(&mut archive, &bytes)?;
+        }
         return csr(&mut archive, &bytes).map(Features::Sparse);
     }
     let name = match (key, names.as_slice()) {
@@ -60,6 +63,29 @@ fn entry(archive: &mut Archive<'_>, bytes: &Bytes, name: &str) -> Result<(Bytes,
     std::io::copy(&mut entry.by_ref().take(limit), &mut spool)
         .map_err(|err| Error::content(format!("array {name} cannot be unpacked: {err}")))?;
     Ok((spool.finish()?, 0))
+}
+
+/// SciPy saves CSC and BSR under the same names as CSR: the entry `format` tells them apart.
+/// It is one text, of bytes (`|S3`) or of UTF-32 letters (`<U3`).
+fn check_format(archive: &mut Archive<'_>, bytes: &Bytes) -> Result<()> {
+    let (bytes, start) = entry(archive, bytes, "format")?;
+    let mut all = bytes.get(start..).unwrap_or_default();
+    crosshash_codes::npy::read_header(&mut all)?;
+    // What follows a stored entry is none of it: a format has three letters.
+    let format: String = all
+        .iter()
+        .take(12)
+        .filter(|&&byte| byte != 0)
+        .take(3)
+        .map(|&byte| char::from(byte))
+        .collect();
+    match format.as_str() {
+        "csr" => Ok(()),
+        other => Err(Error::content(format!(
+            "a sparse matrix of format {other:?}, which is not read; save it with \
+             scipy.sparse.save_npz(file, matrix.tocsr())"
+        ))),
+    }
 }
 
 fn csr(archive: &mut Archive<'_>, bytes: &Bytes) -> Result<Sparse> {

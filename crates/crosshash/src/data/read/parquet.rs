@@ -1,7 +1,10 @@
 //! Parquet tables, as Hugging Face writes them: texts, numbers, and lists for labels and
 //! embeddings. Only the wanted columns are read, batch by batch.
 
+use std::cell::Cell as Flag;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
+use std::sync::Once;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{
@@ -19,7 +22,37 @@ use crate::{Error, Place, Result};
 /// Rows read at a time.
 const BATCH: usize = 4096;
 
+thread_local! {
+    static QUIET: Flag<bool> = const { Flag::new(false) };
+}
+
 pub(super) fn columns(path: &Path) -> Result<Vec<String>> {
+    guarded(|| read_columns(path))
+}
+
+pub(super) fn table(path: &Path, wanted: &[Wanted]) -> Result<Table> {
+    guarded(|| read_table(path, wanted))
+}
+
+/// Arrow asserts what a damaged file does not keep; such a panic is an error here, and says
+/// nothing on stderr.
+fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            if !QUIET.get() {
+                usual(panic);
+            }
+        }));
+    });
+    QUIET.set(true);
+    let read = panic::catch_unwind(AssertUnwindSafe(read));
+    QUIET.set(false);
+    read.unwrap_or_else(|_| Err(fault("the file is damaged")))
+}
+
+fn read_columns(path: &Path) -> Result<Vec<String>> {
     let file = fs_err::File::open(path)?.into_file();
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(fault)?;
     Ok(builder.schema().fields().iter().map(|field| field.name().clone()).collect())
@@ -30,7 +63,7 @@ enum Building {
     Numbers(Rows),
 }
 
-pub(super) fn table(path: &Path, wanted: &[Wanted]) -> Result<Table> {
+fn read_table(path: &Path, wanted: &[Wanted]) -> Result<Table> {
     let file = fs_err::File::open(path)?.into_file();
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(fault)?;
     let there: Vec<String> =
@@ -172,5 +205,10 @@ fn numbers(name: &str, array: &ArrayRef, at: usize, place: Place) -> Result<Vec<
 }
 
 fn fault(err: impl std::fmt::Display) -> Error {
-    Error::content(format!("cannot be read as Parquet: {err}"))
+    let text = err.to_string();
+    let remedy = match text.contains("Disabled feature at compile time") {
+        true => "; write it plain or with compression=\"snappy\" or \"gzip\"",
+        false => "",
+    };
+    Error::content(format!("cannot be read as Parquet: {text}{remedy}"))
 }

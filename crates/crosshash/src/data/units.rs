@@ -1,0 +1,112 @@
+//! Units: what a split keeps together, over all modalities.
+//!
+//! Items with one id are a pair and items of one group belong together, so a unit is a connected
+//! part of the graph of ids and groups (union-find). An item without a group stands for itself:
+//! its id is its group, unless an item of another modality has that id and a group.
+
+use std::collections::{HashMap, HashSet};
+
+use super::Dataset;
+
+/// The unit of every item.
+pub(super) struct Units {
+    of: Vec<Vec<usize>>, // modality, item -> unit
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Name<'a> {
+    Id(&'a str),
+    Group(&'a str),
+}
+
+impl Units {
+    /// Numbered in the order of their first groups' names, so that the order of rows does not
+    /// matter.
+    pub(super) fn new(dataset: &Dataset) -> Units {
+        let modalities = dataset.modalities();
+        let grouped: HashSet<&str> = modalities
+            .iter()
+            .flat_map(|m| {
+                (0..m.len()).filter(|&i| m.group(i).is_some()).map(|i| &m.ids()[i])
+            })
+            .map(String::as_str)
+            .collect();
+        let mut sets = Sets::default();
+        for modality in modalities {
+            for (item, id) in modality.ids().iter().enumerate() {
+                let node = sets.node(Name::Id(id));
+                if modality.group(item).is_some() || !grouped.contains(id.as_str()) {
+                    let group = sets.node(Name::Group(modality.unit(item)));
+                    sets.join(node, group);
+                }
+            }
+        }
+        let roots: Vec<Vec<usize>> = modalities
+            .iter()
+            .map(|m| m.ids().iter().map(|id| sets.root_of(Name::Id(id))).collect())
+            .collect();
+        let number = sets.numbers();
+        let of =
+            roots.into_iter().map(|m| m.into_iter().map(|root| number[&root]).collect());
+        Units { of: of.collect() }
+    }
+
+    /// The unit of one item.
+    pub(super) fn get(&self, modality_idx: usize, item: usize) -> usize {
+        self.of[modality_idx][item]
+    }
+}
+
+#[derive(Default)]
+struct Sets<'a> {
+    nodes: HashMap<Name<'a>, usize>,
+    parents: Vec<usize>,
+}
+
+impl<'a> Sets<'a> {
+    fn node(&mut self, name: Name<'a>) -> usize {
+        let next = self.parents.len();
+        let node = *self.nodes.entry(name).or_insert(next);
+        if node == next {
+            self.parents.push(next);
+        }
+        node
+    }
+
+    fn root_of(&mut self, name: Name<'a>) -> usize {
+        let node = self.node(name);
+        self.root(node)
+    }
+
+    fn root(&mut self, mut node: usize) -> usize {
+        while self.parents[node] != node {
+            self.parents[node] = self.parents[self.parents[node]];
+            node = self.parents[node];
+        }
+        node
+    }
+
+    fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.root(a), self.root(b));
+        self.parents[a] = b;
+    }
+
+    /// Numbers of the roots, by the first name of a group in each.
+    fn numbers(&mut self) -> HashMap<usize, usize> {
+        let mut groups: Vec<(&str, usize)> = self
+            .nodes
+            .iter()
+            .filter_map(|(name, &node)| match name {
+                Name::Group(group) => Some((*group, node)),
+                Name::Id(_) => None,
+            })
+            .collect();
+        groups.sort_unstable();
+        let mut numbers = HashMap::new();
+        for (_, node) in groups {
+            let (root, next) = (self.root(node), numbers.len());
+            numbers.entry(root).or_insert(next);
+        }
+        numbers
+    }
+}
