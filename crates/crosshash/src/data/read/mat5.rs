@@ -77,7 +77,11 @@ impl Head {
         let name = element(bytes, dims.next)?;
         let word = bytes[flags.content].get(..4).ok_or_else(cut_short)?;
         if word[1] & 0x08 != 0 {
-            return Err(Error::content("complex numbers are no features"));
+            let name = String::from_utf8_lossy(&bytes[name.content]);
+            return Err(Error::content(format!(
+                "variable {name} holds complex numbers, which are no features; save its real \
+                 part or drop it from the file"
+            )));
         }
         let dims = bytes[dims.content].chunks_exact(4).map(|axis| {
             let axis = i32::from_le_bytes([axis[0], axis[1], axis[2], axis[3]]);
