@@ -420,6 +420,18 @@ fn sparse_matrices_that_are_not_csr_are_refused() {
 }
 
 #[test]
+fn complex_variables_are_refused_by_name() {
+    let mut bytes = fs_err::read(fixtures().join("plain5.mat")).unwrap();
+    bytes[145] |= 0x08; // the flags of X, the first variable
+    let manifest = b"modality.m.features = { file = \"f.mat\", key = \"X\" }\n\
+        labels.matrix = { file = \"f.mat\", key = \"L\" }";
+    assert_eq!(
+        fault(&[("dataset.toml", manifest), ("f.mat", &bytes)]),
+        "f.mat: variable X holds complex numbers, which are no features; save its real part"
+    );
+}
+
+#[test]
 fn a_header_of_brackets_is_refused_at_once() {
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
     let text =
