@@ -56,6 +56,37 @@ fn numbers_by_hand() {
 }
 
 #[test]
+fn flags_without_effect_and_labels_without_negatives_are_said() {
+    let folder = tempfile::tempdir().unwrap();
+    fs_err::write(folder.path().join("labels.txt"), "0 1\n0\n0 1\n").unwrap();
+    let run = |more: &[&str]| {
+        let args = ["coefficients", "--labels", "labels.txt", "--out", "c"];
+        crosshash(folder.path(), &[&args[..], more].concat())
+    };
+    let stderr = |output: &Output| String::from_utf8(output.stderr.clone()).unwrap();
+    for (flags, says) in [
+        (
+            &["--kind", "exact", "--anchors", "9"][..],
+            "--anchors has no effect with --kind exact",
+        ),
+        (&["--kind", "scul", "--raw"], "--raw has no effect with --kind scul"),
+    ] {
+        let output = run(flags);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(stderr(&output).contains(says), "{output:?}");
+    }
+    fs_err::write(folder.path().join("none.txt"), "\n\n").unwrap();
+    let args = ["coefficients", "--labels", "none.txt", "--out", "c"];
+    assert_eq!(crosshash(folder.path(), &args).status.code(), Some(2));
+    assert!(!folder.path().join("c").exists(), "a failed run leaves no folder");
+    let output = run(&["--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let says = "every q is 0: no item has a negative, for all share a label";
+    assert!(stderr(&output).contains(says), "{output:?}");
+    assert!(stdout(&output).contains(says), "{output:?}");
+}
+
+#[test]
 fn kinds_and_json() {
     let folder = tempfile::tempdir().unwrap();
     fs_err::write(folder.path().join("labels.txt"), "0 1\n1\n2\n0 2\n1 2\n").unwrap();

@@ -221,6 +221,18 @@ fn files_of_other_programs_are_imported() {
 }
 
 #[test]
+fn what_fails_leaves_no_empty_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &[("src/notes.txt", "nothing to import")]);
+    let (source, out) = (dir.path().join("src"), dir.path().join("out"));
+    let (source, out) = (source.to_str().unwrap(), out.to_str().unwrap());
+    refused(&["data", "import", source, "--out", out]);
+    assert!(!Path::new(out).exists());
+    refused(&["data", "synth", "--out", out, "--items", "10", "--labels", "0"]);
+    assert!(!Path::new(out).exists());
+}
+
+#[test]
 fn bad_input_ends_with_2_and_says_where() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = "items = { table = \"t.csv\", id = \"id\" }\nlabels.column = \"label\"\n\

@@ -231,7 +231,7 @@ fn bad_labels_are_refused_with_file_line_and_column() {
             ("dataset.toml", b"modality.m.features = \"x.npy\"\nlabels.matrix = \"x.npy\""),
             ("x.npy", &three),
         ]),
-        "dataset.toml: modality m: labels: row 0, column 2: 2 is neither 0 nor 1"
+        "x.npy: labels: row 0, column 2: 2 is neither 0 nor 1"
     );
 }
 
@@ -260,7 +260,9 @@ fn features_that_are_not_finite_are_refused_where_they_stand() {
     let report = inspect::inspect(&opened, &|_| {}).unwrap();
     assert_eq!(report.modalities[0].content.non_finite, 1);
     assert_eq!(report.modalities[0].content.first_non_finite, Some((2, 2)));
+    let place = format!("({}: row 2, column 2)", dir.path().join("x.npy").display());
     assert!(report.warnings[0].contains("item 2, column 2"), "{:?}", report.warnings);
+    assert!(report.warnings[0].contains(&place), "{:?}", report.warnings);
     let json =
         "{\"id\": 1, \"e\": [1, 2], \"l\": \"a\"}\n{\"id\": 2, \"e\": [1], \"l\": \"a\"}\n";
     let manifest = b"items = { table = \"t.jsonl\", id = \"id\" }\nlabels.column = \"l\"\nmodality.m.column = \"e\"";
@@ -320,6 +322,92 @@ fn a_zip_that_points_outside_is_refused() {
     assert!(text.contains("points outside the archive"), "{text}");
 }
 
+/// A `.npy` file of bytes.
+fn npy(shape: &str, values: &[u8]) -> Vec<u8> {
+    let text = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}\n");
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend(u16::try_from(text.len()).unwrap().to_le_bytes());
+    bytes.extend(text.as_bytes());
+    bytes.extend(values);
+    bytes
+}
+
+#[test]
+fn label_numbers_may_stand_in_a_vector() {
+    let manifest = b"modality.m.features = \"x.npy\"\n\
+        labels = { matrix = \"l.npy\", numbers = true }";
+    let vector = npy("(3,)", &[2, 0, 2]);
+    let dir = folder(&[
+        ("dataset.toml", manifest),
+        ("x.npy", &npy("(3, 1)", &[7, 8, 9])),
+        ("l.npy", &vector),
+    ]);
+    let opened = open(dir.path(), None).unwrap();
+    assert_eq!(opened.dataset.modalities()[0].labels().histogram(), [1, 0, 2]);
+    let text = fault(&[("dataset.toml", manifest), ("x.npy", &vector)]);
+    assert!(text.contains("x.npy: an array of one axis (3 numbers)"), "{text}");
+    let text = fault(&[("dataset.toml", manifest), ("x.npy", &npy("(3, 0)", &[]))]);
+    assert_eq!(text, "x.npy: an array of 3 x 0: rows of no numbers are no features");
+}
+
+#[test]
+fn empty_names_are_no_labels_and_no_ids() {
+    let opened = with_fixtures(
+        "items = { table = \"nulls.parquet\", id = \"id\", leave_out = { caption = \"none\" } }\n\
+         labels.column = \"labels\"\nmodality.text.text = \"caption\"",
+    );
+    assert_eq!(opened.dataset.label_names(), ["cat", "dog"]);
+    let report = inspect::inspect(&opened, &|_| {}).unwrap();
+    let warned = "text: leave_out: caption is \"none\", which never occurs".to_owned();
+    assert!(report.warnings.contains(&warned), "{:?}", report.warnings);
+    let table = b"id\ttext\tlabel\na\tx\tl\n\ty\tl\n";
+    assert_eq!(
+        fault(&[("dataset.toml", TABLE.as_bytes()), ("t.tsv", table)]),
+        "t.tsv: line 3, column id: an empty id; every item needs one"
+    );
+    assert_eq!(
+        fault(&[("dataset.toml", TABLE.as_bytes()), ("t.tsv", b"")]),
+        "t.tsv: the file is empty; wanted a line of column names"
+    );
+}
+
+#[test]
+fn fields_without_effect_are_refused() {
+    let table = b"id\ttext\tlabel\na\tx\tl\n";
+    let with = |more: &str| {
+        let manifest = format!("{TABLE}{more}");
+        fault(&[("dataset.toml", manifest.as_bytes()), ("t.tsv", table)])
+    };
+    let says = |field: &str, of: &str| {
+        format!(
+            "dataset.toml: modality text: {field} has no effect here: it goes with {of}; drop it"
+        )
+    };
+    assert_eq!(with("modality.text.under = \"a\""), says("under", "pictures"));
+    assert_eq!(with("modality.text.path = \"text\""), says("path", "pictures"));
+    assert_eq!(with("modality.text.ids = \"i\""), says("ids", "features without a table"));
+    assert_eq!(
+        with("modality.text.analysis.max_share = 7.0"),
+        "dataset.toml: modality text: analysis: max_share is a share of the texts, 0 to 1, not 7"
+    );
+}
+
+#[test]
+fn pairs_with_different_labels_are_counted() {
+    let dir = folder(&[
+        (
+            "dataset.toml",
+            b"items = { table = \"t.tsv\", id = \"id\" }\n\
+              modality.a = { text = \"x\", labels.column = \"l\" }\n\
+              modality.b = { text = \"x\", labels.column = \"m\" }",
+        ),
+        ("t.tsv", b"id\tx\tl\tm\n1\tx\tp\tp\n2\ty\tp\tq\n"),
+    ]);
+    let report = inspect::inspect(&open(dir.path(), None).unwrap(), &|_| {}).unwrap();
+    let warned = "a and b: 1 of 2 pairs have different labels".to_owned();
+    assert!(report.warnings.contains(&warned), "{:?}", report.warnings);
+}
+
 #[test]
 fn sparse_matrices_that_are_not_csr_are_refused() {
     let bytes = fs_err::read(fixtures().join("csc.npz")).unwrap();
@@ -328,6 +416,18 @@ fn sparse_matrices_that_are_not_csr_are_refused() {
         fault(&[("dataset.toml", manifest), ("x.npz", &bytes)]),
         "x.npz: a sparse matrix of format \"csc\", which is not read; save it with \
          scipy.sparse.save_npz(file, matrix.tocsr())"
+    );
+}
+
+#[test]
+fn complex_variables_are_refused_by_name() {
+    let mut bytes = fs_err::read(fixtures().join("plain5.mat")).unwrap();
+    bytes[145] |= 0x08; // the flags of X, the first variable
+    let manifest = b"modality.m.features = { file = \"f.mat\", key = \"X\" }\n\
+        labels.matrix = { file = \"f.mat\", key = \"L\" }";
+    assert_eq!(
+        fault(&[("dataset.toml", manifest), ("f.mat", &bytes)]),
+        "f.mat: variable X holds complex numbers, which are no features; save its real part"
     );
 }
 

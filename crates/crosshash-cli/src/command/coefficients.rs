@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
 use crosshash::supervise::{
     Coefficients, Kind, Options, Part, Scale, Supervision, supervise,
@@ -81,7 +81,7 @@ enum KindArg {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    fs_err::create_dir_all(&args.out)?;
+    refuse_idle(args)?;
     let labels = crosshash_codes::read::labels(&args.labels)?;
     let started = Instant::now();
     let found = {
@@ -90,11 +90,42 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             .with_context(|| format!("{}", args.labels.display()))?
     };
     let seconds = started.elapsed().as_secs_f64();
+    fs_err::create_dir_all(&args.out)?;
     for (name, part) in [("q.npy", Part::Q), ("u.npy", Part::U)] {
         write(args, name, &found.coefficients, part)?;
     }
     report(args, &found, seconds)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Flags that the kind asked for does not heed.
+fn refuse_idle(args: &Args) -> Result<()> {
+    let kind = args.kind.to_possible_value();
+    let kind = kind.as_ref().map_or("auto", |kind| kind.get_name());
+    if args.anchors.is_some() && !matches!(args.kind, KindArg::Auto | KindArg::Anchors) {
+        bail!("--anchors has no effect with --kind {kind}; drop it, or say --kind anchors");
+    }
+    if args.raw && matches!(args.kind, KindArg::Scul | KindArg::Uniform) {
+        bail!(
+            "--raw has no effect with --kind {kind}, whose coefficients are never divided"
+        );
+    }
+    Ok(())
+}
+
+/// What the user should know of the result.
+fn warnings(args: &Args, found: &Supervision) -> Vec<String> {
+    let mut all = Vec::new();
+    if found.coefficients.sums().0 == 0.0 {
+        all.push("every q is 0: no item has a negative, for all share a label".to_owned());
+    }
+    if found.kind == Kind::Uniform && args.anchors.is_some() {
+        all.push("--anchors had no effect: every item has one label".to_owned());
+    }
+    if found.kind == Kind::Uniform && args.raw {
+        all.push("--raw had no effect: every item has one label".to_owned());
+    }
+    all
 }
 
 fn options(args: &Args) -> Options {
@@ -130,6 +161,8 @@ fn report(args: &Args, found: &Supervision, seconds: f64) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let coefficients = &found.coefficients;
     let anchors = found.anchors.as_ref().map(Vec::len);
+    let warnings = warnings(args, found);
+    warnings.iter().for_each(|warning| say(format_args!("warning: {warning}")));
     if args.json {
         let report = serde_json::json!({
             "kind": found.kind.name(),
@@ -142,6 +175,7 @@ fn report(args: &Args, found: &Supervision, seconds: f64) -> Result<()> {
             "seed": args.seed,
             "scale": found.scale,
             "seconds": seconds,
+            "warnings": warnings,
             "files": [args.out.join("q.npy"), args.out.join("u.npy")],
         });
         writeln!(out, "{report}")?;

@@ -134,9 +134,15 @@ impl Dense {
     /// Rows that stay in the bytes of a file.
     pub(crate) fn raw(bytes: Bytes, layout: Layout, path: &Path) -> Result<Dense> {
         let Layout { rows, width, offset, number, by_columns } = layout;
+        if width == 0 {
+            return Err(Error::content(format!(
+                "an array of {rows} x 0: rows of no numbers are no features"
+            ))
+            .at(path));
+        }
         let wanted = rows.checked_mul(width).and_then(|n| n.checked_mul(number.size()));
         let wanted = wanted.and_then(|n| n.checked_add(offset));
-        if width == 0 || wanted.is_none_or(|end| end > bytes.len()) {
+        if wanted.is_none_or(|end| end > bytes.len()) {
             return Err(Error::content(format!(
                 "{rows} rows of {width} numbers do not fit into the {} bytes of the file: \
                  it is cut short or not what its head says",
@@ -274,6 +280,12 @@ impl Dense {
                 }
             }
         }
+    }
+
+    /// Where an item stands: the file, if there is one, and the row in it.
+    pub(crate) fn place(&self, item: usize) -> (Option<&Path>, usize) {
+        let (block, row) = self.locate(item);
+        (block.path.as_deref(), row)
     }
 
     fn check(&self, item_at: impl Fn(usize) -> usize, out: &[f32]) -> Result<()> {

@@ -359,7 +359,7 @@ fn arrays(found: &Found, place: &Place, notes: &mut Vec<String>) -> Result<Manif
     let names = found.source.join("labels.txt");
     let names = names.is_file().then(|| super::Names::File(place.name(&names)));
     let matrix = Some(Many::One(ArrayFile::File(place.name(labels))));
-    let numbers = one_wide(&read::array(labels, None)?);
+    let numbers = one_wide(&read::array(labels, None, true)?);
     let labels = LabelSource { matrix, names, numbers, ..LabelSource::default() };
     let modality = features.iter().map(source).collect();
     Ok(Manifest { labels: Some(labels), modality, ..Manifest::default() })

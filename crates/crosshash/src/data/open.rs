@@ -137,8 +137,10 @@ impl PartOf<'_> {
                 "say exactly one of features, text, column and pictures",
             ));
         }
+        self.check_effects(table.is_some())?;
         let mut note = |reason: String, items: usize| {
-            if items > 0 {
+            // A value that never occurs is noted with no items: the inspector warns.
+            if items > 0 || reason.starts_with("leave_out") {
                 left_out.push(LeftOut { modality: self.name.to_owned(), reason, items });
             }
         };
@@ -147,13 +149,51 @@ impl PartOf<'_> {
         }
         let features = self.rows(table)?;
         let ids = match (&self.source.ids, table) {
-            (Some(file), _) => lines(&self.root.join(file))?,
+            (Some(file), _) => self.listed_ids(file)?,
             (None, Some(table)) => self.ids(table)?,
             (None, None) => (0..features.len()).map(|row| row.to_string()).collect(),
         };
         self.check_lengths(&features, ids.len(), table)?;
         let kept = self.kept(table, ids.len(), &mut note)?;
         self.finish(features, ids, table.map(|table| (table, None)), kept)
+    }
+
+    /// Refuses fields that change nothing where they stand.
+    fn check_effects(&self, table: bool) -> Result<()> {
+        let source = self.source;
+        let pictures = source.pictures.is_some();
+        let idle = [
+            (source.under.is_some() && !pictures, "under", "pictures"),
+            (source.path.is_some() && !pictures, "path", "pictures"),
+            (source.path.is_some() && !table, "path", "a table"),
+            (source.analysis.is_some() && source.text.is_none(), "analysis", "text"),
+            (source.ids.is_some() && pictures, "ids", "features without a table"),
+            (source.ids.is_some() && table, "ids", "features without a table"),
+        ];
+        if let Some((_, field, of)) = idle.iter().find(|(idle, ..)| *idle) {
+            return Err(Error::content(format!(
+                "{field} has no effect here: it goes with {of}; drop it"
+            )));
+        }
+        match source.analysis.as_ref().map(|analysis| analysis.max_share) {
+            Some(share) if !(0.0..=1.0).contains(&share) => Err(Error::content(format!(
+                "analysis: max_share is a share of the texts, 0 to 1, not {share}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The ids of a file with one a line.
+    fn listed_ids(&self, file: &Path) -> Result<Vec<String>> {
+        let path = self.root.join(file);
+        let ids = lines(&path)?;
+        match ids.iter().zip(1..).find(|(id, _)| id.is_empty()) {
+            Some((_, line)) => {
+                let what = "an empty id; every item needs one";
+                Err(Error::row(crate::Place::Line(line), what).at(&path))
+            }
+            None => Ok(ids),
+        }
     }
 
     fn finish(
@@ -211,7 +251,7 @@ impl PartOf<'_> {
     /// Features that have one row per row of the table.
     fn rows(&self, table: Option<&Table>) -> Result<Features> {
         if let Some(files) = &self.source.features {
-            return arrays(self.root, files.as_slice());
+            return arrays(self.root, files.as_slice(), false);
         }
         if let Some(column) = &self.source.column {
             let table = table.ok_or_else(|| no_table(column))?;
@@ -241,6 +281,10 @@ impl PartOf<'_> {
         let ids: Vec<String> = table.cells(id)?.iter().map(|cell| cell.text()).collect();
         let mut seen = HashMap::with_capacity(ids.len());
         for (row, name) in ids.iter().enumerate() {
+            if name.is_empty() {
+                let what = "an empty id; every item needs one";
+                return Err(Error::cell(table.place(row), id, what).at(&path));
+            }
             if let Some(first) = seen.insert(name, row) {
                 let place = table.place(first);
                 let what = format!("{name:?} occurs twice, first on {place}");
@@ -281,7 +325,8 @@ impl PartOf<'_> {
             for (column, values) in &items.leave_out {
                 let values: BTreeSet<&str> =
                     values.as_slice().iter().map(String::as_str).collect();
-                let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+                let mut counts: BTreeMap<&str, usize> =
+                    values.iter().map(|&value| (value, 0)).collect();
                 for (row, cell) in table.cells(column)?.iter().enumerate() {
                     let text = cell.text();
                     if let (true, Some(&value)) = (keep[row], values.get(text.as_str())) {
@@ -354,8 +399,8 @@ impl PartOf<'_> {
     }
 }
 
-/// Arrays one after another.
-pub(super) fn arrays(root: &Path, files: &[ArrayFile]) -> Result<Features> {
+/// Arrays one after another; with `vectors`, one of a single axis is a row per number.
+pub(super) fn arrays(root: &Path, files: &[ArrayFile], vectors: bool) -> Result<Features> {
     let mut all: Option<Features> = None;
     for file in files {
         let (file, key, transpose) = match file {
@@ -363,7 +408,7 @@ pub(super) fn arrays(root: &Path, files: &[ArrayFile]) -> Result<Features> {
             ArrayFile::Keyed(keyed) => (&keyed.file, keyed.key.as_deref(), keyed.transpose),
         };
         let path = root.join(file);
-        let mut next = read::array(&path, key)?;
+        let mut next = read::array(&path, key, vectors)?;
         if transpose {
             next = next.transpose().map_err(|err| err.at(&path))?;
         }

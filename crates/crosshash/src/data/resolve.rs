@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crosshash_codes::Labels;
 
-use super::manifest::{LabelSource, Manifest};
+use super::manifest::{ArrayFile, LabelSource, Manifest};
 use super::open::{self, Source};
 use super::read::{Cell, Table};
 use super::{Features, Sparse};
@@ -52,9 +52,20 @@ impl Given {
             return folders(ids);
         }
         if let Some(files) = &source.matrix {
-            let features = open::arrays(root, files.as_slice())?;
-            return matrix(&features, total, rows, source.numbers)
-                .map_err(|err| Error::content(format!("labels: {err}")));
+            let features = open::arrays(root, files.as_slice(), source.numbers)?;
+            // Rows of several files are counted on, so only a single file is named.
+            let path = match files.as_slice() {
+                [ArrayFile::File(file)] => Some(root.join(file)),
+                [ArrayFile::Keyed(keyed)] => Some(root.join(&keyed.file)),
+                _ => None,
+            };
+            let located = |err: Error| match (err, &path) {
+                (err @ Error::File { .. }, _) => err,
+                (err, Some(path)) => Error::content(format!("labels: {err}")).at(path),
+                (err, None) => Error::content(format!("labels: {err}")),
+            };
+            return matrix(&features, total, rows, source.numbers, path.clone())
+                .map_err(located);
         }
         let Some((table, path)) = table else {
             return Err(Error::content("labels in a column need a table: write [items]"));
@@ -145,10 +156,11 @@ fn lay_out(
             if let Some(classes) =
                 classes.filter(|&classes| given && classes != names.len())
             {
-                return Err(Error::content(format!(
+                let what = format!(
                     "labels: the matrix has {classes} columns, but there are {} names",
                     names.len()
-                )));
+                );
+                return Err(located(Error::content(what), path));
             }
             for (row, &place) in rows.iter().zip(places) {
                 if let Some(label) =
@@ -234,7 +246,9 @@ fn cells(
     };
     let labels_of = |cell: &Cell| match cell {
         Cell::Text(text) => split(text),
-        Cell::List(list) => list.clone(),
+        Cell::List(list) => {
+            list.iter().filter(|label| !label.trim().is_empty()).cloned().collect()
+        }
     };
     Ok(rows
         .iter()
@@ -247,6 +261,7 @@ fn matrix(
     total: usize,
     rows: &[usize],
     numbers: bool,
+    path: Option<PathBuf>,
 ) -> Result<Given> {
     if features.len() != total {
         return Err(Error::content(format!(
@@ -277,7 +292,7 @@ fn matrix(
         _ => return Err(Error::content("not rows of numbers")),
     };
     let classes = (!numbered).then_some(classes);
-    Ok(Given::Numbers { rows: found, places, path: None, classes })
+    Ok(Given::Numbers { rows: found, places, path, classes })
 }
 
 fn dense_row(row: &[f32], at: usize) -> Result<Vec<u32>> {

@@ -59,8 +59,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Layout::Arrays => Some(Kind::Arrays),
         Layout::Mat => Some(Kind::Mat),
     };
+    let fresh = !args.out.exists();
     fs_err::create_dir_all(&args.out)?;
-    let proposal = import::import(&args.source, &args.out, kind)?;
+    let proposal = import::import(&args.source, &args.out, kind).inspect_err(|_| {
+        // Leave no empty folder behind; one with anything in it stays.
+        if fresh {
+            let _ = fs_err::remove_dir(&args.out);
+        }
+    })?;
     let text = proposal.manifest.to_toml()?;
     atomically(&target, |out| Ok(out.write_all(text.as_bytes())?))?;
     for note in &proposal.notes {

@@ -60,9 +60,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         seed: args.seed,
         modalities: args.modalities.clone(),
     };
+    let fresh = !args.out.exists();
     fs_err::create_dir_all(&args.out)?;
     let progress = Progress::new("making", args.items * args.modalities.len());
-    let paths = synth::synth(&recipe, &args.out, &|done| progress.set(done))?;
+    let paths =
+        synth::synth(&recipe, &args.out, &|done| progress.set(done)).inspect_err(|_| {
+            // Leave no empty folder behind; one with anything in it stays.
+            if fresh {
+                let _ = fs_err::remove_dir(&args.out);
+            }
+        })?;
     drop(progress);
     for path in paths {
         say(format!("wrote {}", path.display()));

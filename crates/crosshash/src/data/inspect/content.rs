@@ -25,6 +25,8 @@ pub struct Content {
     pub non_finite: usize,
     /// Item and column of the first of them.
     pub first_non_finite: Option<(usize, usize)>,
+    /// The same as the file, if there is one, and the row in it.
+    pub first_non_finite_place: Option<String>,
     /// Non-zero numbers per item, for sparse features.
     pub cells_per_item: Option<f64>,
     /// The terms of a text modality.
@@ -125,6 +127,11 @@ fn dense_rows(dense: &Dense, progress: &dyn Fn(usize)) -> (Content, Vec<u64>) {
         }
         progress(end);
     }
+    content.first_non_finite_place = content.first_non_finite.map(|(item, column)| {
+        let (path, row) = dense.place(item);
+        let file = path.map_or(String::new(), |path| format!("{}: ", path.display()));
+        format!("{file}row {row}, column {column}")
+    });
     content.constant = match dense.len() {
         0 | 1 => 0,
         _ => varies.iter().filter(|&&varies| !varies).count(),

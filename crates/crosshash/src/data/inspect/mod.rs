@@ -67,6 +67,8 @@ pub struct Pairs {
     pub right: String,
     /// Ids in both.
     pub both: usize,
+    /// Those of them whose labels differ.
+    pub different_labels: usize,
     /// Ids in the first only.
     pub left_only: usize,
     /// Ids in the second only.
@@ -165,13 +167,22 @@ fn pairs(dataset: &Dataset) -> Vec<Pairs> {
     let modalities = dataset.modalities();
     let mut all = Vec::new();
     for (k, left) in modalities.iter().enumerate() {
-        let ids: HashSet<&str> = left.ids().iter().map(String::as_str).collect();
+        let ids: HashMap<&str, usize> =
+            left.ids().iter().enumerate().map(|(item, id)| (id.as_str(), item)).collect();
         for right in &modalities[k + 1..] {
-            let both = right.ids().iter().filter(|id| ids.contains(id.as_str())).count();
+            let (mut both, mut different_labels) = (0, 0);
+            for (item, id) in right.ids().iter().enumerate() {
+                if let Some(&other) = ids.get(id.as_str()) {
+                    both += 1;
+                    let same = left.labels().row(other) == right.labels().row(item);
+                    different_labels += usize::from(!same);
+                }
+            }
             all.push(Pairs {
                 left: left.name().to_owned(),
                 right: right.name().to_owned(),
                 both,
+                different_labels,
                 left_only: left.len() - both,
                 right_only: right.len() - both,
             });
@@ -227,9 +238,10 @@ fn warnings(report: &Report) -> Vec<String> {
         if content.non_finite > 0 {
             let (row, column) = content.first_non_finite.unwrap_or_default();
             all.push(format!(
-                "{name}: {} numbers are not finite, the first in item {row}, column {column}; \
-                 training will refuse them",
-                content.non_finite
+                "{name}: {} numbers are not finite, the first in item {row}, column {column} \
+                 ({}); training will refuse them",
+                content.non_finite,
+                content.first_non_finite_place.as_deref().unwrap_or_default()
             ));
         }
         if modality.unlabelled > 0 {
@@ -262,6 +274,15 @@ fn warnings(report: &Report) -> Vec<String> {
     for pair in report.pairs.iter().filter(|pair| pair.both == 0) {
         let (left, right) = (&pair.left, &pair.right);
         all.push(format!("{left} and {right} share no id: no item of them is paired"));
+    }
+    for pair in report.pairs.iter().filter(|pair| pair.different_labels > 0) {
+        all.push(format!(
+            "{} and {}: {} of {} pairs have different labels",
+            pair.left, pair.right, pair.different_labels, pair.both
+        ));
+    }
+    for left in report.left_out.iter().filter(|left| left.items == 0) {
+        all.push(format!("{}: {}, which never occurs", left.modality, left.reason));
     }
     if let Some(split) = &report.split {
         for part in &split.parts {

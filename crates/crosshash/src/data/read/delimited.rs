@@ -46,6 +46,9 @@ fn start(path: &Path, builder: &ReaderBuilder) -> Result<Lines> {
 
 fn header(reader: &mut Lines) -> Result<Vec<String>> {
     let header = reader.headers().map_err(|err| fault(&err))?;
+    if header.is_empty() {
+        return Err(Error::content("the file is empty; wanted a line of column names"));
+    }
     Ok(header.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned()).collect())
 }
 

@@ -11,7 +11,7 @@ use crate::data::dense::Layout;
 use crate::data::{Features, Number};
 use crate::{Error, Result};
 
-pub(super) fn array(path: &Path, key: Option<&str>) -> Result<Features> {
+pub(super) fn array(path: &Path, key: Option<&str>, _vectors: bool) -> Result<Features> {
     let bytes = Bytes::open(path)?;
     match is_hdf5(&bytes) {
         true => mat73::array(path, key),

@@ -41,6 +41,12 @@ pub(super) fn array(path: &Path, bytes: &Bytes, key: Option<&str>) -> Result<Fea
         }
     };
     let head = Head::read(&bytes[..content.end], content.start)?;
+    if head.complex {
+        return Err(Error::content(format!(
+            "variable {} holds complex numbers, which are no features; save its real part",
+            head.name
+        )));
+    }
     match head.class {
         SPARSE_CLASS => sparse(&bytes[..content.end], &head),
         6..=15 => dense(path, &bytes, content.end, &head),
@@ -64,6 +70,7 @@ struct Variable {
 /// What a matrix element says of itself before its numbers.
 struct Head {
     class: u8,
+    complex: bool,
     dims: Vec<usize>,
     name: String,
     numbers: usize, // where they start
@@ -76,14 +83,12 @@ impl Head {
         let dims = element(bytes, flags.next)?;
         let name = element(bytes, dims.next)?;
         let word = bytes[flags.content].get(..4).ok_or_else(cut_short)?;
-        if word[1] & 0x08 != 0 {
-            return Err(Error::content("complex numbers are no features"));
-        }
         let dims = bytes[dims.content].chunks_exact(4).map(|axis| {
             let axis = i32::from_le_bytes([axis[0], axis[1], axis[2], axis[3]]);
             usize::try_from(axis).map_err(|_| damaged())
         });
         Ok(Head {
+            complex: word[1] & 0x08 != 0,
             class: word[0],
             dims: dims.collect::<Result<_>>()?,
             name: String::from_utf8_lossy(&bytes[name.content]).into_owned(),

@@ -35,7 +35,7 @@ pub struct Reader {
 }
 
 type ReadNames = fn(&Path) -> Result<Vec<String>>;
-type ReadArray = fn(&Path, Option<&str>) -> Result<Features>;
+type ReadArray = fn(&Path, Option<&str>, bool) -> Result<Features>;
 type ReadTable = fn(&Path, &[Wanted]) -> Result<Table>;
 type ReadPictures = fn(&Path, &str) -> Result<Listing>;
 
@@ -82,10 +82,11 @@ pub(crate) fn names(path: &Path) -> Result<Vec<String>> {
     reader(path).map_err(|err| err.at(path))
 }
 
-/// Reads rows of numbers; `key` names one of several arrays in a file.
-pub(crate) fn array(path: &Path, key: Option<&str>) -> Result<Features> {
+/// Reads rows of numbers; `key` names one of several arrays in a file. With `vectors`, an array
+/// of one axis is a row per number.
+pub(crate) fn array(path: &Path, key: Option<&str>, vectors: bool) -> Result<Features> {
     let reader = find(path, "rows of numbers", |reader| reader.array)?;
-    reader(path, key).map_err(|err| err.at(path))
+    reader(path, key, vectors).map_err(|err| err.at(path))
 }
 
 /// Reads some columns of a table, in the order wanted.

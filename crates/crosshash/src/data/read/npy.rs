@@ -13,24 +13,24 @@ use crate::data::dense::Layout;
 use crate::data::{Dense, Features, Number};
 use crate::{Error, Result};
 
-pub(super) fn array(path: &Path, key: Option<&str>) -> Result<Features> {
+pub(super) fn array(path: &Path, key: Option<&str>, vectors: bool) -> Result<Features> {
     if let Some(key) = key {
         return Err(Error::content(format!(
             "a .npy file holds one array; drop key = {key:?} or name an .npz"
         )));
     }
     let bytes = Bytes::open(path)?;
-    let layout = layout(&bytes, 0)?;
+    let layout = layout(&bytes, 0, vectors)?;
     Ok(Features::Dense(Dense::raw(bytes, layout, path)?))
 }
 
 /// Where the numbers of the array that starts at `start` are, as rows.
-pub(super) fn layout(bytes: &[u8], start: usize) -> Result<Layout> {
+pub(super) fn layout(bytes: &[u8], start: usize, vectors: bool) -> Result<Layout> {
     let head = Head::read(bytes, start)?;
     let (&rows, rest) = head.shape.split_first().ok_or_else(|| {
         Error::content("a single number is no set of features; wanted an array of rows")
     })?;
-    if rest.is_empty() {
+    if rest.is_empty() && !vectors {
         return Err(Error::content(format!(
             "an array of one axis ({rows} numbers) is no set of features; wanted rows x columns"
         )));

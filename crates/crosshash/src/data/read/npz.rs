@@ -15,7 +15,7 @@ use crate::{Error, Result};
 
 type Archive<'a> = ZipArchive<Cursor<&'a [u8]>>;
 
-pub(super) fn array(path: &Path, key: Option<&str>) -> Result<Features> {
+pub(super) fn array(path: &Path, key: Option<&str>, vectors: bool) -> Result<Features> {
     let bytes = Bytes::open(path)?;
     let mut archive = ZipArchive::new(Cursor::new(&bytes[..])).map_err(not_a_zip)?;
     let names: Vec<String> = archive
@@ -45,7 +45,7 @@ pub(super) fn array(path: &Path, key: Option<&str>) -> Result<Features> {
         }
     };
     let (bytes, start) = entry(&mut archive, &bytes, name)?;
-    let layout = npy::layout(&bytes, start)?;
+    let layout = npy::layout(&bytes, start, vectors)?;
     Ok(Features::Dense(Dense::raw(bytes, layout, path)?))
 }
 
