@@ -62,7 +62,7 @@ use crate::{Error, Result};
 /// text a line.
 pub fn items(path: &std::path::Path, text: bool) -> Result<Features> {
     match text {
-        false => read::array(path, None),
+        false => read::array(path, None, false),
         true => {
             let content = fs_err::read_to_string(path)?;
             Ok(Features::Text(content.lines().collect()))
