@@ -360,6 +360,27 @@ proptest! {
     }
 }
 
+/// Sizes around whole blocks, where the walk of the `stable` rule meets its seams.
+#[test]
+fn large_databases_are_ranked_as_the_twin_does() {
+    for n in [2047, 2048, 4095, 4096, 4097, 6000, 8192, 9001] {
+        let problem = Problem::random(16, 2, n, 5, n as u64);
+        let options = Options { cutoffs: vec![100, n], ..Options::default() };
+        let report = problem.report(&options);
+        let stable =
+            problem.mean(|items| twin_ap(&ranked(items), None, ApDenominator::Min));
+        assert!(close(report.map.stable, stable), "{n}: {} {stable}", report.map.stable);
+        for k in [100, n] {
+            for (m, metric) in METRICS.iter().enumerate() {
+                let twin =
+                    problem.mean(|items| twin_at(&ranked(items), k, ApDenominator::Min)[m]);
+                let got = report.at[metric.name][&k].stable;
+                assert!(close(got, twin), "{n}, {}@{k}: {got} {twin}", metric.name);
+            }
+        }
+    }
+}
+
 #[test]
 fn skipping_queries_without_relevant_items_is_a_named_choice() {
     let bits = Bits::new(2).unwrap();
