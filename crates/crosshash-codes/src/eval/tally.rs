@@ -8,7 +8,8 @@
 use crate::kernel::Kernel;
 use crate::{Codes, Labels};
 
-/// Items handed to the kernels at once: distances and counts stay in the L1 cache.
+/// Items handed to the kernels at once: distances and counts stay in the L1 cache. A power
+/// of two, so that a mask can stand for a bounds check.
 const BLOCK: usize = 2048;
 /// Histograms filled in turn, so that equal neighbours do not wait for each other.
 const LANES: usize = 4;
@@ -124,19 +125,28 @@ impl Scratch {
             before += items + (relevant << 32);
         }
         let mut top = vec![0_u16; ranks.min(self.distance.len())];
+        let sum = match top.is_empty() {
+            true => self.walk::<false>(&mut next, &mut top),
+            false => self.walk::<true>(&mut next, &mut top),
+        };
+        (sum, top)
+    }
+
+    /// The loop of [`Scratch::stable`]; `TOP` says whether there are top ranks to keep.
+    fn walk<const TOP: bool>(&self, next: &mut [u64], top: &mut [u16]) -> f64 {
         let mut pairs = [0_u64; BLOCK];
         let mut sums = [0.0; LANES];
         for (distance, shared) in self.distance.chunks(BLOCK).zip(self.shared.chunks(BLOCK))
         {
             let mut found = 0;
             for (&distance, &shared) in distance.iter().zip(shared) {
-                let relevant = u64::from(shared > 0);
+                let relevant = shared.min(1);
                 let next = &mut next[usize::from(distance)];
-                let pair = *next + 1 + (relevant << 32);
+                let pair = *next + (u64::from(relevant) << 32 | 1);
                 *next = pair;
-                pairs[found] = pair; // kept only if relevant
-                found += usize::from(shared > 0);
-                if ranks > 0
+                pairs[found & (BLOCK - 1)] = pair; // kept only if relevant
+                found += usize::from(relevant);
+                if TOP
                     && let Some(slot) = top.get_mut(low(pair).unsigned_abs() as usize - 1)
                 {
                     *slot = shared;
@@ -144,7 +154,7 @@ impl Scratch {
             }
             add_quotients(&mut sums, &pairs[..found]);
         }
-        (sums.iter().sum(), top)
+        sums.iter().sum()
     }
 }
 
