@@ -27,7 +27,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::codes::check_words;
 use crate::write::atomically;
@@ -141,7 +141,7 @@ impl CodeFile {
     /// The same from bytes at hand.
     pub fn from_bytes(bytes: &[u8]) -> Result<CodeFile> {
         let head = Head::parse(bytes)?;
-        let words = bytes_to_words(head.section(bytes, head.codes()?)?);
+        let words = bytes_to_words(checked(bytes, head.codes()?)?);
         let (ids, labels) = (head.ids(bytes)?, head.labels(bytes)?);
         Ok(CodeFile { codes: Codes::from_words(head.bits, words)?, ids, labels })
     }
@@ -160,9 +160,7 @@ impl CodeFile {
         let codes = match mapped.words() {
             Some(_) => Codes::from_shared(head.bits, Arc::new(mapped.clone())),
             // a big-endian machine must turn every word around
-            None => {
-                Codes::from_words(head.bits, bytes_to_words(head.section(map, &entry)?))?
-            }
+            None => Codes::from_words(head.bits, bytes_to_words(checked(map, &entry)?))?,
         };
         Ok((CodeFile { codes, ids: head.ids(map)?, labels: head.labels(map)? }, mapped))
     }
@@ -322,17 +320,13 @@ impl Head {
         Ok(())
     }
 
-    fn section<'a>(&self, bytes: &'a [u8], entry: &Entry) -> Result<&'a [u8]> {
-        checked(bytes, entry)
-    }
-
     fn ids(&self, bytes: &[u8]) -> Result<Option<Ids>> {
         if let Some(entry) = self.find(NUMBERS) {
             self.expect(entry, 1)?;
-            return Ok(Some(Ids::Numbers(bytes_to_words(self.section(bytes, entry)?))));
+            return Ok(Some(Ids::Numbers(bytes_to_words(checked(bytes, entry)?))));
         }
         let Some(entry) = self.find(NAMES) else { return Ok(None) };
-        let names = bytes_to_names(self.section(bytes, entry)?, self.rows);
+        let names = bytes_to_names(checked(bytes, entry)?, self.rows);
         let names =
             names.ok_or_else(|| Error::content("corrupt: the names of the items"))?;
         Ok(Some(Ids::Names(names)))
@@ -343,7 +337,7 @@ impl Head {
         let classes = usize::try_from(entry.parameter)
             .map_err(|_| Error::content("corrupt: the number of labels"))?;
         self.expect(entry, classes.div_ceil(64))?;
-        let words = bytes_to_words(self.section(bytes, entry)?);
+        let words = bytes_to_words(checked(bytes, entry)?);
         Labels::from_words(classes, self.rows, words).map(Some)
     }
 }
@@ -357,9 +351,7 @@ fn checked<'a>(bytes: &'a [u8], entry: &Entry) -> Result<&'a [u8]> {
             bytes.len()
         ))
     })?;
-    let mut hash = Xxh3::new();
-    hash.update(section);
-    if hash.digest() != entry.checksum {
+    if xxh3_64(section) != entry.checksum {
         return Err(Error::content(format!(
             "corrupt: the checksum of section {} does not match",
             entry.kind

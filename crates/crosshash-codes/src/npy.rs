@@ -171,14 +171,14 @@ impl Kind {
 
 /// Writes codes as a packed `uint8` matrix, n x bytes.
 pub fn write_packed(path: &Path, codes: &Codes, order: BitOrder) -> Result<()> {
-    write_bytes(path, codes.len(), codes.bits().bytes(), codes.to_packed(order))
+    write_matrix(path, codes.len(), codes.bits().bytes(), codes.to_packed(order))
 }
 
 /// Writes codes as a matrix of 0 and 1 (`uint8`), n x bits.
 pub fn write_bits(path: &Path, codes: &Codes) -> Result<()> {
     let bits = codes.bits().get();
     let bit = |k: usize| u8::from(codes.bit(k / bits, k % bits));
-    write_bytes(path, codes.len(), bits, (0..codes.len() * bits).map(bit))
+    write_matrix(path, codes.len(), bits, (0..codes.len() * bits).map(bit))
 }
 
 /// Writes codes as a matrix of -1 and +1 (`int8`), n x bits.
@@ -195,16 +195,7 @@ pub fn write_labels(path: &Path, labels: &Labels) -> Result<()> {
         (0..labels.classes())
             .map(move |label| u8::from(row[label / 64] >> (label % 64) & 1 == 1))
     });
-    write_bytes(path, labels.len(), labels.classes(), dense)
-}
-
-fn write_bytes(
-    path: &Path,
-    rows: usize,
-    columns: usize,
-    values: impl IntoIterator<Item = u8>,
-) -> Result<()> {
-    write_matrix(path, rows, columns, values)
+    write_matrix(path, labels.len(), labels.classes(), dense)
 }
 
 /// Writes a matrix, row by row, from any stream of values; whole or not at all.
