@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::table::{Cell, Column, Rows, Table, Wanted};
+use super::table::{Building, Cell, Table, Wanted};
 use crate::{Error, Place, Result};
 
 pub(super) fn columns(path: &Path) -> Result<Vec<String>> {
@@ -23,19 +23,8 @@ pub(super) fn columns(path: &Path) -> Result<Vec<String>> {
     Ok(Vec::new())
 }
 
-enum Building {
-    Cells(Vec<Cell>),
-    Numbers(Rows),
-}
-
 pub(super) fn table(path: &Path, wanted: &[Wanted]) -> Result<Table> {
-    let mut building: Vec<Building> = wanted
-        .iter()
-        .map(|want| match want {
-            Wanted::Cells(_) => Building::Cells(Vec::new()),
-            Wanted::Numbers(name) => Building::Numbers(Rows::new(name)),
-        })
-        .collect();
+    let mut building: Vec<Building> = wanted.iter().map(Building::new).collect();
     let mut lines = Vec::new();
     let file = BufReader::with_capacity(1 << 20, fs_err::File::open(path)?);
     for (line, number) in file.lines().zip(1_u64..) {
@@ -54,11 +43,8 @@ pub(super) fn table(path: &Path, wanted: &[Wanted]) -> Result<Table> {
             add(want.name(), &object, place, column)?;
         }
     }
-    let finish = |column| match column {
-        Building::Cells(cells) => Ok(Column::Cells(cells)),
-        Building::Numbers(rows) => rows.finish(path),
-    };
-    let columns = building.into_iter().map(finish).collect::<Result<_>>()?;
+    let columns =
+        building.into_iter().map(|column| column.finish(path)).collect::<Result<_>>()?;
     let rows = lines.len();
     Ok(Table::new(wanted, columns, Some(lines), rows))
 }

@@ -16,7 +16,7 @@ use arrow_schema::DataType;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use super::table::{self, Cell, Column, Rows, Table, Wanted};
+use super::table::{self, Building, Cell, Table, Wanted};
 use crate::{Error, Place, Result};
 
 /// Rows read at a time.
@@ -58,11 +58,6 @@ fn read_columns(path: &Path) -> Result<Vec<String>> {
     Ok(builder.schema().fields().iter().map(|field| field.name().clone()).collect())
 }
 
-enum Building {
-    Cells(Vec<Cell>),
-    Numbers(Rows),
-}
-
 fn read_table(path: &Path, wanted: &[Wanted]) -> Result<Table> {
     let file = fs_err::File::open(path)?.into_file();
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(fault)?;
@@ -72,13 +67,7 @@ fn read_table(path: &Path, wanted: &[Wanted]) -> Result<Table> {
     let mask = ProjectionMask::roots(builder.parquet_schema(), places.iter().copied());
     let reader =
         builder.with_projection(mask).with_batch_size(BATCH).build().map_err(fault)?;
-    let mut building: Vec<Building> = wanted
-        .iter()
-        .map(|want| match want {
-            Wanted::Cells(_) => Building::Cells(Vec::new()),
-            Wanted::Numbers(name) => Building::Numbers(Rows::new(name)),
-        })
-        .collect();
+    let mut building: Vec<Building> = wanted.iter().map(Building::new).collect();
     let mut rows = 0;
     for batch in reader {
         let batch = batch.map_err(fault)?;
@@ -91,11 +80,8 @@ fn read_table(path: &Path, wanted: &[Wanted]) -> Result<Table> {
         }
         rows += batch.num_rows();
     }
-    let finish = |column| match column {
-        Building::Cells(cells) => Ok(Column::Cells(cells)),
-        Building::Numbers(rows) => rows.finish(path),
-    };
-    let columns = building.into_iter().map(finish).collect::<Result<_>>()?;
+    let columns =
+        building.into_iter().map(|column| column.finish(path)).collect::<Result<_>>()?;
     Ok(Table::new(wanted, columns, None, rows))
 }
 

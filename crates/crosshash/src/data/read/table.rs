@@ -110,6 +110,28 @@ pub(super) fn places(wanted: &[Wanted], there: &[String]) -> Result<Vec<usize>> 
     wanted.iter().map(place).collect()
 }
 
+/// A column on its way, in formats that are read row by row.
+pub(super) enum Building {
+    Cells(Vec<Cell>),
+    Numbers(Rows),
+}
+
+impl Building {
+    pub(super) fn new(want: &Wanted) -> Building {
+        match want {
+            Wanted::Cells(_) => Building::Cells(Vec::new()),
+            Wanted::Numbers(name) => Building::Numbers(Rows::new(name)),
+        }
+    }
+
+    pub(super) fn finish(self, path: &std::path::Path) -> Result<Column> {
+        match self {
+            Building::Cells(cells) => Ok(Column::Cells(cells)),
+            Building::Numbers(rows) => rows.finish(path),
+        }
+    }
+}
+
 /// Rows of numbers that come one by one and must have one length.
 pub(super) struct Rows {
     name: String,
