@@ -3,7 +3,7 @@
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// Writes a file through `fill`, aside and then renamed into place, so that a reader, or a
 /// crash, never meets a half-written one. An existing file stays as it was until the end.
@@ -27,7 +27,10 @@ pub fn atomically(
         .tempfile_in(folder)
         .map_err(named)?;
     let mut out = BufWriter::with_capacity(1 << 20, aside.as_file_mut());
-    fill(&mut out)?;
+    fill(&mut out).map_err(|err| match err {
+        Error::Io(source) => Error::Io(named(source)),
+        other => other,
+    })?;
     out.flush().map_err(named)?;
     drop(out);
     readable_by_all(aside.as_file(), path).map_err(named)?;
@@ -56,7 +59,6 @@ fn readable_by_all(_: &std::fs::File, _: &Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
 
     #[test]
     fn a_failure_leaves_the_old_file_and_no_litter() {

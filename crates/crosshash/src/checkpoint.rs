@@ -2,6 +2,7 @@
 //! the checkpoint of a training in progress: every matrix with its velocity, the best matrices
 //! so far, and the state as TOML in the file's metadata, so that one file is one moment.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;
 use std::path::Path;
@@ -58,20 +59,15 @@ impl Arrays {
 
     /// Writes all, with one line of text.
     pub fn write(&self, path: &Path, note: &str) -> Result<()> {
-        let bytes: Vec<(&String, Vec<u8>, [usize; 2])> = self
-            .0
-            .iter()
-            .map(|(name, array)| {
-                let bytes = array.values.iter().flat_map(|x| x.to_le_bytes()).collect();
-                (name, bytes, [array.values.len() / array.columns.max(1), array.columns])
-            })
-            .collect();
         let fault = |err: safetensors::SafeTensorError| {
             Error::content(format!("cannot be written: {err}")).at(path)
         };
+        let bytes: Vec<Cow<'_, [u8]>> =
+            self.0.values().map(|a| little(&a.values)).collect();
         let mut views = Vec::new();
-        for (name, bytes, shape) in &bytes {
-            let view = TensorView::new(Dtype::F32, shape.to_vec(), bytes).map_err(fault)?;
+        for ((name, array), bytes) in self.0.iter().zip(&bytes) {
+            let shape = vec![array.values.len() / array.columns.max(1), array.columns];
+            let view = TensorView::new(Dtype::F32, shape, bytes).map_err(fault)?;
             views.push((name.as_str(), view));
         }
         let about = HashMap::from([("crosshash".to_owned(), note.to_owned())]);
@@ -110,6 +106,15 @@ impl Arrays {
             arrays.push(name, columns, values);
         }
         Ok((arrays, note.unwrap_or_default()))
+    }
+}
+
+/// The bytes of numbers, lowest first, as the format wants them; a copy only where the machine
+/// keeps them otherwise.
+fn little(values: &[f32]) -> Cow<'_, [u8]> {
+    match cfg!(target_endian = "little") {
+        true => Cow::Borrowed(bytemuck::cast_slice(values)),
+        false => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
     }
 }
 

@@ -3,6 +3,17 @@
 //!
 //! An empty file is valid, a key that does not exist is an error. Defaults are those of the
 //! paper where it has them (it does not give batch, epochs or schedule).
+//!
+//! ```
+//! use crosshash::config::RawRun;
+//!
+//! let raw = RawRun::parse("epochs = 3", &["lambda=0.04".to_owned()])?;
+//! assert_eq!((raw.epochs, raw.lambda, raw.bits), (3, 0.04, 64));
+//! let run = raw.check()?;
+//! assert_eq!(run.method.name(), "jcch");
+//! assert!(RawRun::parse("epoch = 3", &[]).is_err());
+//! # Ok::<(), crosshash::Error>(())
+//! ```
 
 use std::collections::BTreeMap;
 
@@ -11,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::method::{Method, jcch::Weights};
 use crate::prepare::Normalise;
-use crate::supervise::Kind;
+use crate::supervise::{Kind, Scale};
 use crate::{Error, Result};
 
 /// A run as typed.
@@ -32,10 +43,14 @@ pub struct RawRun {
     pub batch: usize,
     /// Learning rate; times 0.1 at 60 % and 85 % of the epochs.
     pub rate: f64,
+    /// Learning rate of the centres; not given, `rate`.
+    pub rate_centres: Option<f64>,
     /// Momentum.
     pub momentum: f64,
     /// Weight decay.
     pub decay: f64,
+    /// Weight decay of the centres; not given, `decay`.
+    pub decay_centres: Option<f64>,
     /// Weight of the attraction to the centres.
     pub lambda: f64,
     /// Weight of the classifier.
@@ -46,12 +61,18 @@ pub struct RawRun {
     pub alpha: Option<f64>,
     /// The quantisation loss to settle at.
     pub quantisation: f64,
+    /// One weight for all modalities, steered by their mean quantisation loss.
+    pub alpha_tied: bool,
     /// Hidden units of towers on dense rows; 0 for linear towers.
     pub hidden: usize,
     /// Hidden units of towers on sparse rows and texts.
     pub hidden_sparse: usize,
     /// auto, exact, anchors, scul, balanced or uniform; not given, as the method says.
     pub coefficients: Option<String>,
+    /// How many anchors the coefficients are estimated from; not given, all items if possible.
+    pub anchors: Option<usize>,
+    /// paper or mean-one (every kind rescaled to mean q = 1).
+    pub scale: String,
     /// Share of the training items held out for validation, where the data set names none.
     pub validation: f64,
     /// Training items that validation searches at most.
@@ -68,6 +89,8 @@ pub struct RawModality {
     pub hidden: Option<usize>,
     /// Learning rate.
     pub rate: Option<f64>,
+    /// Learning rate of the hidden layer; not given, `rate`.
+    pub rate_hidden: Option<f64>,
     /// none, standard or unit-length (dense rows).
     pub normalise: Option<Normalise>,
 }
@@ -82,16 +105,21 @@ impl Default for RawRun {
             epochs: 30,
             batch: 128,
             rate: 0.01,
+            rate_centres: None,
             momentum: 0.9,
             decay: 1e-4,
+            decay_centres: None,
             lambda: 0.002,
             mu: 0.1,
             beta: 0.1,
             alpha: None,
             quantisation: 0.15,
+            alpha_tied: false,
             hidden: 4096,
             hidden_sparse: 8192,
             coefficients: None,
+            anchors: None,
+            scale: "paper".into(),
             validation: 0.05,
             validation_database: 4000,
             modality: BTreeMap::new(),
@@ -108,6 +136,8 @@ pub struct Run {
     pub bits: Bits,
     /// Which coefficients.
     pub coefficients: Kind,
+    /// On which scale.
+    pub scale: Scale,
     /// Weights of the terms.
     pub weights: Weights,
     /// All the rest, as typed and checked.
@@ -153,8 +183,8 @@ impl RawRun {
                 return bad(key, value, "at least 1");
             }
         }
-        let rates = self.modality.values().filter_map(|modality| modality.rate);
-        for rate in rates.chain([self.rate]) {
+        let rates = self.modality.values().flat_map(|own| [own.rate, own.rate_hidden]);
+        for rate in rates.chain([Some(self.rate), self.rate_centres]).flatten() {
             if !(rate > 0.0 && rate.is_finite()) {
                 return bad("rate", rate, "above 0, e.g. 0.01");
             }
@@ -166,6 +196,7 @@ impl RawRun {
         }
         for (key, value) in [
             ("decay", self.decay),
+            ("decay_centres", self.decay_centres.unwrap_or(0.0)),
             ("lambda", self.lambda),
             ("mu", self.mu),
             ("beta", self.beta),
@@ -194,9 +225,17 @@ impl RawRun {
                 })?
             }
         };
+        let scales = [("paper", Scale::Paper), ("mean-one", Scale::MeanOne)];
+        let scale =
+            scales.iter().find(|(name, _)| *name == self.scale).ok_or_else(|| {
+                Error::unknown("scale", self.scale.as_str(), scales.map(|(name, _)| name))
+            })?;
+        if self.anchors == Some(0) {
+            return bad("anchors", 0, "at least 1");
+        }
         let weights = Weights { lambda: self.lambda, mu: self.mu, beta: self.beta };
         let bits = Bits::new(self.bits)?;
-        Ok(Run { method, bits, coefficients, weights, raw: self.clone() })
+        Ok(Run { method, bits, coefficients, scale: scale.1, weights, raw: self.clone() })
     }
 }
 

@@ -83,7 +83,7 @@ impl Model {
     }
 
     /// Writes both files, each whole or not at all.
-    pub fn save(&mut self, folder: &Path) -> Result<()> {
+    pub fn save(&self, folder: &Path) -> Result<()> {
         let described = |side: &Side| Described {
             name: side.name.clone(),
             tower: side.tower.shape(),
@@ -97,7 +97,7 @@ impl Model {
         };
         let mut arrays = Arrays::default();
         arrays.push("centres".into(), self.bits.get(), self.centres.clone());
-        for side in &mut self.sides {
+        for side in &self.sides {
             for matrix in side.tower.matrices() {
                 let name = format!("{}.{}", side.name, matrix.name);
                 arrays.push(name, matrix.columns, matrix.values);

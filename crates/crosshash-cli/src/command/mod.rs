@@ -4,8 +4,10 @@ pub(crate) mod bench;
 pub(crate) mod coefficients;
 pub(crate) mod data;
 pub(crate) mod demo;
+pub(crate) mod embed_plot;
 pub(crate) mod encode;
 pub(crate) mod eval;
+pub(crate) mod sweep;
 pub(crate) mod train;
 
 use std::process::ExitCode;
@@ -27,6 +29,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Train(args) => train::run(&args),
         Command::Encode(args) => encode::run(&args),
         Command::Eval(args) => eval::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
+        Command::EmbedPlot(args) => embed_plot::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Coefficients(args) => coefficients::run(&args),
     }

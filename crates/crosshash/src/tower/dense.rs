@@ -1,4 +1,4 @@
-//! A dense layer, `x W + b`.
+//! A dense layer, `x W + b`, by the tensor library: every layer after the first.
 
 use burn::tensor::{Device, Gradients, Tensor};
 
@@ -39,6 +39,13 @@ impl DenseLayer {
     pub(super) fn step(&mut self, grads: &mut Gradients, sgd: Sgd) {
         self.weight.step(grads, sgd);
         self.bias.step(grads, sgd);
+    }
+
+    /// Whether all weights are numbers.
+    pub(super) fn is_finite(&self) -> bool {
+        [&self.weight, &self.bias]
+            .iter()
+            .all(|param| param.values().iter().all(|x| x.is_finite()))
     }
 
     pub(super) fn matrices(&self, names: [&'static str; 2]) -> Vec<Matrix> {

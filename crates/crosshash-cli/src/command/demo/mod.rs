@@ -9,21 +9,19 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use crosshash::config::RawRun;
+use crosshash::config::{RawRun, Run};
 use crosshash::data::{self, Opened, Split, emoji};
 use crosshash::encode::Encoder;
 use crosshash::evaluate::{Coded, Direction, every_direction};
 use crosshash::method::Projection;
-use crosshash::train::Trainer;
-use crosshash::{Model, config::Run};
 use crosshash_codes::eval::Options;
 use crosshash_codes::format::Ids;
-use crosshash_codes::write::atomically;
 use serde_json::json;
 
-use super::train::{History, epoch, split};
 use crate::directions::{encode_all, write_codes};
+use crate::fit::{CONFIG, Fitted, fit, split};
 use crate::progress::say;
+use crate::{file, interrupt};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -94,16 +92,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Ok(RawRun::parse(SETTINGS, &settings)?.check()?)
     };
     let run = configured("jcch")?;
-    let split = split(&opened, &run.raw)?;
+    let split = split(&opened, run.raw.validation)?;
     let analysis = |name: &str| opened.analysis.get(name).cloned().unwrap_or_default();
     let training = opened.dataset.training(&split);
     let random = Projection::new(run.bits, &training, &analysis, run.raw.seed)?;
-    let basic = trained(&configured("jcch-b")?, &opened, &split)?;
-    let mut model = trained(&run, &opened, &split)?;
+    let (Some(basic), Some(fitted)) = (
+        trained(&configured("jcch-b")?, &opened, &split)?,
+        trained(&run, &opened, &split)?,
+    ) else {
+        return Ok(interrupt::exit_code());
+    };
+    let model = &fitted.model;
 
     let (mut judged, mut kept) = (Vec::new(), Vec::new());
     let encoders: [(&'static str, &dyn Encoder); 3] =
-        [("random", &random), ("jcch-b", &basic), ("jcch", &model)];
+        [("random", &random), ("jcch-b", &basic.model), ("jcch", model)];
     for (name, encoder) in encoders {
         kept = encode_all(encoder, &opened.dataset, &split)?;
         let coded: Vec<Coded> = kept.iter().map(|(coded, _)| coded.clone()).collect();
@@ -111,8 +114,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         judged.push(Judged { name, directions });
     }
     let found = searches(&kept)?;
-    let config = run.raw.to_toml()?;
-    atomically(&args.out.join("config.toml"), |out| Ok(out.write_all(config.as_bytes())?))?;
+    file::write(&args.out.join(CONFIG), &run.raw.to_toml()?)?;
+    file::write(&args.out.join("history.csv"), &fitted.history.to_csv())?;
     model.save(&args.out)?;
     write_codes(&args.out, &kept)?;
     let items = emoji::catalogue().0;
@@ -128,15 +131,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn trained(run: &Run, opened: &Opened, split: &Split) -> Result<Model> {
-    let analysis = |name: &str| opened.analysis.get(name).cloned().unwrap_or_default();
+fn trained(run: &Run, opened: &Opened, split: &Split) -> Result<Option<Fitted>> {
     say(format!("training {}, {} bits", run.method.name(), run.bits.get()));
-    let mut trainer = Trainer::new(run, &opened.dataset.training(split), &analysis)?;
-    let mut history = History::default();
-    while !trainer.is_done() {
-        epoch(&mut trainer, &mut history, run.raw.epochs)?;
-    }
-    Ok(trainer.finish()?)
+    fit(run, opened, split, None)
 }
 
 /// A few queries of each modality across to the next one.

@@ -1,0 +1,198 @@
+//! One training with its clock: live progress, a line per epoch, checkpoints, Ctrl-C.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use crosshash::Model;
+use crosshash::config::Run;
+use crosshash::data::{Choice, Opened, Split};
+use crosshash::train::{Epoch, Step, Trainer};
+use serde::{Deserialize, Serialize};
+
+use crate::progress::{Progress, say};
+use crate::{file, interrupt};
+
+/// The file of a run folder that says all that was set.
+pub(crate) const CONFIG: &str = "config.toml";
+
+/// What training gave.
+pub(crate) struct Fitted {
+    pub(crate) model: Model,
+    pub(crate) history: History,
+    /// The best epoch by validation, from 1.
+    pub(crate) best: Option<usize>,
+}
+
+/// The epochs, and when each ended.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct History {
+    pub(crate) epochs: Vec<Epoch>,
+    /// Seconds of training until the end of each epoch.
+    pub(crate) seconds: Vec<f64>,
+}
+
+/// Where a training leaves what it needs to go on.
+pub(crate) struct Folder {
+    path: PathBuf,
+    resume: bool,
+}
+
+/// What the checkpoint notes of the clock.
+#[derive(Default, Serialize, Deserialize)]
+struct Clock {
+    ended: Vec<f64>, // seconds until the end of each epoch
+    within: f64,     // seconds of the epoch that was left
+}
+
+impl Folder {
+    /// A run folder; `resume` goes on from the checkpoint in it, if there is one.
+    pub(crate) fn new(path: &Path, resume: bool) -> Folder {
+        Folder { path: path.to_owned(), resume }
+    }
+
+    pub(crate) fn checkpoint(&self) -> PathBuf {
+        self.path.join("checkpoint.safetensors")
+    }
+
+    fn save(&self, trainer: &Trainer<'_>, clock: &Clock) -> Result<()> {
+        trainer.save(&self.checkpoint(), &serde_json::to_string(clock)?)?;
+        let history =
+            History { epochs: trainer.history().to_vec(), seconds: clock.ended.clone() };
+        file::write(&self.path.join("history.csv"), &history.to_csv())
+    }
+}
+
+/// The split of the manifest, with validation items held out of training if it names none.
+pub(crate) fn split(opened: &Opened, validation: f64) -> Result<Split> {
+    let Some(mut plan) = opened.plan.clone() else { return Ok(opened.split()?) };
+    if plan.validation.is_none() && validation > 0.0 {
+        plan.validation = Some(Choice::Share(validation));
+    }
+    Ok(plan.draw(&opened.dataset)?)
+}
+
+/// Trains; `None` if the user stopped it. With a folder, every epoch leaves a checkpoint there,
+/// and so does Ctrl-C.
+pub(crate) fn fit(
+    run: &Run,
+    opened: &Opened,
+    split: &Split,
+    folder: Option<&Folder>,
+) -> Result<Option<Fitted>> {
+    let training = opened.dataset.training(split);
+    let analysis = |name: &str| opened.analysis.get(name).cloned().unwrap_or_default();
+    let mut trainer = Trainer::new(run, &training, &analysis)?;
+    let mut clock = Clock::default();
+    if let Some(folder) = folder {
+        fs_err::create_dir_all(&folder.path)?;
+        file::write(&folder.path.join(CONFIG), &run.raw.to_toml()?)?;
+        if folder.resume && folder.checkpoint().exists() {
+            let note = trainer.resume(&folder.checkpoint())?;
+            clock = serde_json::from_str(&note)
+                .with_context(|| folder.checkpoint().display().to_string())?;
+            say(format!("going on after epoch {}", trainer.history().len()));
+        }
+    }
+    interrupt::catch();
+    while !trainer.is_done() {
+        let going_on = epoch(&mut trainer, &mut clock, run.raw.epochs)?;
+        if let Some(folder) = folder {
+            folder.save(&trainer, &clock)?;
+        }
+        if !going_on {
+            return Ok(None);
+        }
+    }
+    let history = History { epochs: trainer.history().to_vec(), seconds: clock.ended };
+    let best = trainer.best_epoch();
+    Ok(Some(Fitted { model: trainer.finish()?, history, best }))
+}
+
+/// One epoch, with live progress and a line at its end; false if it was stopped.
+fn epoch(trainer: &mut Trainer<'_>, clock: &mut Clock, epochs: usize) -> Result<bool> {
+    let started = Instant::now();
+    let number = trainer.history().len() + 1;
+    let map = trainer.history().last().and_then(|row| row.map);
+    let mut bar: Option<Progress> = None;
+    let mut taken = 0;
+    let mut watch = |step: &Step<'_>| {
+        taken += step.batch;
+        let total = step.items * step.all / step.done;
+        let bar = bar.get_or_insert_with(|| {
+            Progress::new(format!("epoch {number} of {epochs}"), total)
+        });
+        bar.set_with(step.items, || {
+            let row = (step.so_far)();
+            let last = map.map_or(String::new(), |map| format!(", last MAP {map:.4}"));
+            format!("{}{last}", terms(&row))
+        });
+        match interrupt::asked() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    };
+    let row = trainer.epoch(&mut watch)?.cloned();
+    drop(bar);
+    let seconds = started.elapsed().as_secs_f64();
+    let Some(row) = row else {
+        clock.within += seconds;
+        say(format!("stopped in epoch {number}"));
+        return Ok(false);
+    };
+    let left = seconds * epochs.saturating_sub(number) as f64;
+    let map = row.map.map_or(String::new(), |map| format!(", validation MAP {map:.4}"));
+    let rate = taken as f64 / seconds;
+    say(format!(
+        "epoch {number} of {epochs}: {}{map}; {seconds:.1} s, {rate:.0} items/s, {left:.0} s left",
+        terms(&row)
+    ));
+    let until = clock.ended.last().copied().unwrap_or(0.0);
+    clock.ended.push(until + clock.within + seconds);
+    clock.within = 0.0;
+    Ok(true)
+}
+
+/// The loss and its terms: classification / attraction / quantisation of every modality.
+fn terms(row: &Epoch) -> String {
+    let parts = row.modalities.iter().map(|m| {
+        format!(
+            "{} {:.2}/{:.2}/{:.2}",
+            m.name, m.classification, m.attraction, m.quantisation
+        )
+    });
+    let parts: Vec<String> = parts.collect();
+    format!("loss {:.3}, {}, pair {:.2}", row.loss, parts.join(", "), row.pair)
+}
+
+impl History {
+    /// One line per epoch, for spreadsheets.
+    pub(crate) fn to_csv(&self) -> String {
+        let mut out = String::from("epoch,seconds,rate,loss,pair,validation_map");
+        const PARTS: [&str; 6] = [
+            "classification",
+            "attraction",
+            "classifier",
+            "quantisation",
+            "alpha",
+            "length",
+        ];
+        for m in self.epochs.first().map_or(&[][..], |epoch| &epoch.modalities) {
+            PARTS.iter().for_each(|part| out += &format!(",{}.{part}", m.name));
+        }
+        for (epoch, seconds) in self.epochs.iter().zip(&self.seconds) {
+            let map = epoch.map.map_or(String::new(), |map| map.to_string());
+            out += &format!(
+                "\n{},{seconds:.3},{},{},{},{map}",
+                epoch.epoch, epoch.rate, epoch.loss, epoch.pair
+            );
+            for m in &epoch.modalities {
+                let (a, b, c) = (m.classification, m.attraction, m.classifier);
+                let (d, e, f) = (m.quantisation, m.alpha, m.length);
+                out += &format!(",{a},{b},{c},{d},{e},{f}");
+            }
+        }
+        out + "\n"
+    }
+}

@@ -1,0 +1,37 @@
+//! Ctrl-C: the first asks the work to stop where it can go on later, the second ends the program.
+
+use std::process::ExitCode;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::progress::say;
+
+/// What the program answers when it was interrupted, as shells expect it.
+const INTERRUPTED: u8 = 130;
+
+static ASKED: AtomicBool = AtomicBool::new(false);
+static CATCHING: OnceLock<()> = OnceLock::new();
+
+/// From now on Ctrl-C (and a polite kill) only asks; [`asked`] tells.
+pub(crate) fn catch() {
+    CATCHING.get_or_init(|| {
+        let handler = || {
+            if ASKED.swap(true, Ordering::SeqCst) {
+                std::process::exit(INTERRUPTED.into());
+            }
+            say("stopping after this step; press Ctrl-C again to stop at once");
+        };
+        // Where signals cannot be caught, the program ends as it always would.
+        let _ = ctrlc::set_handler(handler);
+    });
+}
+
+/// Whether the user wants to stop.
+pub(crate) fn asked() -> bool {
+    ASKED.load(Ordering::SeqCst)
+}
+
+/// The exit code of work that stopped because it was asked to.
+pub(crate) fn exit_code() -> ExitCode {
+    ExitCode::from(INTERRUPTED)
+}
