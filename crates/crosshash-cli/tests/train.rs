@@ -345,7 +345,7 @@ fn the_map_of_a_run_shows_modalities_and_centres() {
             table.lines().filter(|l| l.contains(&format!("\"{modality}\""))).count() > 20
         );
     }
-    assert_eq!(table, map("again.csv", &["--classes", "4"]), "the seed decides");
+    assert!(table == map("again.csv", &["--classes", "4"]), "the seed decides");
     assert!(map("map.svg", &[]).contains("outputs and centres"));
     let out = path(dir.path(), "map.svg");
     let err = refused(&["embed-plot", &run, "--out", &out, "--labels", "nothing"]);

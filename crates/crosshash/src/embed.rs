@@ -5,9 +5,11 @@
 //! training items of some labels, and the centres of these labels among them. An item is taken
 //! if it has exactly one of the labels. The same seed gives the same items and the same start.
 
+use bhtsne::Neighbor;
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
 
 use crate::data::Training;
 use crate::encode::Encoder as _;
@@ -143,20 +145,44 @@ fn places(
 ) -> Result<Vec<f32>> {
     let points: Vec<&[f32]> = rows.chunks_exact(width).collect();
     let perplexity = options.perplexity;
-    if !(perplexity >= 1.0 && (points.len() as f32) > 3.0 * perplexity + 1.0) {
+    if !(perplexity >= 1.0 && (points.len() as f32) > 3.0 * perplexity + 2.0) {
         return Err(Error::content(format!(
             "perplexity {perplexity} does not suit {} points: it must be 1 or more, and below a \
              third of the points; take fewer labels' items or a smaller perplexity",
             points.len()
         )));
     }
+    let near = neighbours(&points, perplexity);
     let mut tsne: bhtsne::tSNE<'_, f32, &[f32]> = bhtsne::tSNE::new(&points);
     tsne.perplexity(perplexity)
         .epochs(options.iterations)
         .initial_embedding(start)
         .epoch_callback(|epoch, _| progress(epoch))
-        .barnes_hut(THETA, |a, b| {
-            a.iter().zip(b.iter()).map(|(x, y)| (x - y).powi(2)).sum::<f32>().sqrt()
-        });
+        .barnes_hut_with_neighbors(THETA, &near);
     Ok(tsne.embedding())
+}
+
+/// The three times perplexity nearest points of each, by distance and then by number. The crate
+/// would find them through a tree that is built at random.
+fn neighbours(points: &[&[f32]], perplexity: f32) -> Vec<Vec<Neighbor<f32>>> {
+    #[expect(clippy::cast_possible_truncation, reason = "below the number of points")]
+    #[expect(clippy::cast_sign_loss, reason = "positive")]
+    let count = (3.0 * perplexity) as usize;
+    let of = |(i, a): (usize, &&[f32])| {
+        let others = points.iter().enumerate().filter(|(j, _)| *j != i);
+        let mut all: Vec<Neighbor<f32>> = others
+            .map(|(index, b)| {
+                let square = a.iter().zip(*b).map(|(x, y)| (x - y).powi(2)).sum::<f32>();
+                Neighbor { index, distance: square.sqrt() }
+            })
+            .collect();
+        let order = |a: &Neighbor<f32>, b: &Neighbor<f32>| {
+            a.distance.total_cmp(&b.distance).then(a.index.cmp(&b.index))
+        };
+        all.select_nth_unstable_by(count, order);
+        all.truncate(count);
+        all.sort_unstable_by(order);
+        all
+    };
+    points.par_iter().enumerate().map(of).collect()
 }

@@ -234,6 +234,7 @@ mod tests {
                     tower.step(&mut grads, batch, outputs, [sgd; 2]);
                 }
             }
+            sparse.settle();
             let pairs = sparse.matrices().into_iter().zip(dense.matrices());
             for (a, b) in pairs {
                 assert_eq!(
