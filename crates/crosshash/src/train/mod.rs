@@ -115,7 +115,10 @@ impl<'a> Trainer<'a> {
         let first_length = mean(&lengths(&centres, bits));
         let alpha = match run.raw.alpha {
             Some(alpha) => Alpha::fixed(alpha),
-            None => Alpha::towards(run.raw.quantisation),
+            None => {
+                let steps = sampler.epoch(run.raw.seed, 0, run.raw.batch).len();
+                Alpha::towards(run.raw.quantisation, steps * run.raw.epochs)
+            }
         };
         let state = State {
             split: format!("{:016x}", training.split_hash()),
