@@ -35,6 +35,7 @@ mod codes;
 mod error;
 pub mod eval;
 pub mod format;
+pub mod index;
 pub mod kernel;
 mod labels;
 pub mod npy;
