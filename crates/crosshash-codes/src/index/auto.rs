@@ -25,6 +25,8 @@ const SAMPLES: usize = 32;
 const SAMPLE_K: [usize; 3] = [1, 10, 100];
 /// A sample is given up at so many times the cost of a scan.
 const GIVE_UP: f64 = 4.0;
+/// Seconds of a unit of work before any was measured.
+const UNIT: f64 = 1e-9;
 /// Queries of a large batch that are tried before the rest is decided on.
 const TRIAL: usize = 16;
 /// One decision in so many that goes to the scan is tried by hashing again.
@@ -41,15 +43,17 @@ struct Hashed {
     /// Seconds a scan takes for one query, and for each of a large batch.
     scan_one: f64,
     scan_each: f64,
-    /// Seconds of one unit of hashing work.
-    unit: f64,
-    /// Expected work by the logarithm of `k`, and how often the scan was preferred.
-    expected: Mutex<Vec<Expected>>,
+    /// What is learned from queries.
+    learned: Mutex<Learned>,
 }
 
-#[derive(Clone, Copy)]
-struct Expected {
-    work: f64,
+struct Learned {
+    /// Seconds of one unit of hashing work on one thread.
+    unit: f64,
+    /// Seconds a hashed query takes, alone and in a batch, by the logarithm of `k`.
+    alone: Vec<f64>,
+    batch: Vec<f64>,
+    /// How often the scan was preferred.
     scans: usize,
 }
 
@@ -87,78 +91,91 @@ impl Hashed {
         let one = samples.select(&[0]);
         let scan_one = seconds(&|| scan.search(&one, &query, &|_| ()).map(|_| ()))?;
         let scan_all = seconds(&|| scan.search(&samples, &query, &|_| ()).map(|_| ()))?;
-        let mut hashed = Hashed {
-            mih,
-            scan_one,
-            scan_each: scan_all / SAMPLES as f64,
-            unit: 1e-9,
-            expected: Mutex::new(Vec::new()),
-        };
-        hashed.sample(&samples);
-        Ok(hashed)
+        let scan_each = scan_all / SAMPLES as f64;
+        let learned = sample(&mih, &samples, GIVE_UP * scan_one.max(scan_each));
+        Ok(Hashed { mih, scan_one, scan_each, learned: Mutex::new(learned) })
     }
 
-    /// Learns the price of a unit of work, and the work for some `k`.
-    fn sample(&mut self, samples: &Codes) {
-        let mut means = Vec::new();
-        for k in SAMPLE_K {
-            let (mut work, mut seconds) = (0, 0.0);
+    /// Seconds a scan takes per query of a batch.
+    fn scan_seconds(&self, queries: usize) -> f64 {
+        let shared = (self.scan_one - self.scan_each).max(0.0) / queries.max(1) as f64;
+        self.scan_each + shared
+    }
+
+    /// The budget of a hashed query in units of work, if hashing is expected to be faster.
+    fn budget(&self, k: usize, queries: usize) -> Option<usize> {
+        let Ok(mut learned) = self.learned.lock() else { return None };
+        let scan = self.scan_seconds(queries);
+        if learned.expected(queries)[power(k)] >= scan {
+            learned.scans += 1;
+            if !learned.scans.is_multiple_of(LOOK_AGAIN) {
+                return None;
+            }
+        }
+        Some(units(scan * learned.threads(queries), learned.unit))
+    }
+
+    /// Corrects the expectation by what a group of queries took.
+    fn learn(&self, k: usize, batch: usize, group: usize, seconds: f64) {
+        let Ok(mut learned) = self.learned.lock() else { return };
+        let weight = 1.0 - 0.9_f64.powi(i32::try_from(group).unwrap_or(i32::MAX));
+        let expected = &mut learned.expected(batch)[power(k)];
+        *expected += weight * (seconds - *expected);
+    }
+}
+
+impl Learned {
+    fn expected(&mut self, queries: usize) -> &mut Vec<f64> {
+        if queries == 1 { &mut self.alone } else { &mut self.batch }
+    }
+
+    /// How many threads hash a batch; one query is hashed by one.
+    fn threads(&self, queries: usize) -> f64 {
+        rayon::current_num_threads().min(queries.max(1)) as f64
+    }
+}
+
+/// Learns the price of a unit of work and the seconds of some `k`, giving up where one query
+/// takes longer than `limit` seconds.
+fn sample(mih: &Mih, samples: &Codes, limit: f64) -> Learned {
+    let mut unit = UNIT;
+    let mut means = [f64::INFINITY; SAMPLE_K.len()];
+    // the first round warms the caches, the second counts
+    for _ in 0..2 {
+        let (mut work, mut total) = (0_usize, 0.0);
+        for (mean, k) in means.iter_mut().zip(SAMPLE_K) {
+            let start = Instant::now();
+            let mut given_up = 0;
             for code in samples.iter() {
                 // a code that is its own neighbour is no example: one more is asked for
-                let query = Query::nearest(k + 1);
-                let start = Instant::now();
-                let budget = self.units(GIVE_UP * self.scan_one.max(self.scan_each));
-                let found = self.mih.one(code, &query, budget);
-                seconds += start.elapsed().as_secs_f64();
-                work += if found.finished { found.work } else { 2 * budget };
+                let found = mih.one(code, &Query::nearest(k + 1), units(limit, unit));
+                work += found.work;
+                given_up += usize::from(!found.finished);
             }
-            self.unit = seconds / (work.max(1) as f64);
-            means.push(work as f64 / samples.len() as f64);
+            let seconds = start.elapsed().as_secs_f64();
+            total += seconds;
+            let punished = seconds + given_up as f64 * limit;
+            *mean = mean.min(punished / samples.len() as f64);
         }
-        // work by log2 k, in straight lines between what was measured and flat beyond
-        let at = |power: usize| {
-            let place = (power as f64 / 3.33).clamp(0.0, 2.0);
-            let (low, part) = (place.floor(), place.fract());
-            let index = if low < 1.0 { 0 } else { 1 };
-            let part = if low < 2.0 { part } else { 1.0 };
-            means[index] + part * (means[index + 1] - means[index])
-        };
-        let learned = (0..=usize::BITS as usize).map(at);
-        let learned = learned.map(|work| Expected { work, scans: 0 }).collect();
-        self.expected = Mutex::new(learned);
+        unit = total / work.max(1) as f64;
     }
+    // in straight lines over the logarithm of k, level beyond what was measured
+    let at = |power: usize| {
+        let low = (power / 3).min(1);
+        let part = ((power - 3 * low) as f64 / 3.0).min(1.0);
+        means[low] + part * (means[low + 1] - means[low])
+    };
+    let alone: Vec<f64> = (0..=usize::BITS as usize).map(at).collect();
+    let threads = rayon::current_num_threads() as f64;
+    let batch = alone.iter().map(|seconds| seconds / threads).collect();
+    Learned { unit, alone, batch, scans: 0 }
+}
 
-    fn units(&self, seconds: f64) -> usize {
-        #[expect(clippy::cast_possible_truncation, reason = "saturates, which is meant")]
-        #[expect(clippy::cast_sign_loss, reason = "seconds and prices are positive")]
-        let units = (seconds / self.unit) as usize;
-        units
-    }
-
-    /// What a scan costs per query of a batch, in units of hashing work.
-    fn scan_units(&self, queries: usize) -> usize {
-        let shared = (self.scan_one - self.scan_each).max(0.0) / queries.max(1) as f64;
-        self.units(self.scan_each + shared)
-    }
-
-    /// Whether hashing is expected to be cheaper than `scan` units.
-    fn prefers_hashing(&self, k: usize, scan: usize) -> bool {
-        let Ok(mut expected) = self.expected.lock() else { return true };
-        let expected = &mut expected[power(k)];
-        if expected.work < scan as f64 {
-            return true;
-        }
-        expected.scans += 1;
-        expected.scans.is_multiple_of(LOOK_AGAIN)
-    }
-
-    /// Corrects the expectation by the mean work of some queries.
-    fn learn(&self, k: usize, queries: usize, work: f64) {
-        let Ok(mut expected) = self.expected.lock() else { return };
-        let expected = &mut expected[power(k)];
-        let weight = 1.0 - 0.9_f64.powi(i32::try_from(queries).unwrap_or(i32::MAX));
-        expected.work += weight * (work - expected.work);
-    }
+fn units(seconds: f64, unit: f64) -> usize {
+    #[expect(clippy::cast_possible_truncation, reason = "saturates, which is meant")]
+    #[expect(clippy::cast_sign_loss, reason = "seconds and prices are positive")]
+    let units = (seconds / unit) as usize;
+    units
 }
 
 /// The power of two at or below `k`.
@@ -182,25 +199,21 @@ impl Index for Auto {
             return self.scan.search(queries, query, progress);
         };
         let k = query.depth();
-        let scan = hashed.scan_units(queries.len());
         let mut answers: Vec<Vec<Hit>> = vec![Vec::new(); queries.len()];
         // (query, bound of its distances) of those that go to the scan
         let mut rest: Vec<(u32, u32)> = Vec::new();
         let all: Vec<u32> = (0..u32::try_from(queries.len()).unwrap_or(u32::MAX)).collect();
         let (trial, others) = all.split_at(TRIAL.min(all.len()));
         for group in [trial, others].into_iter().filter(|group| !group.is_empty()) {
-            if !hashed.prefers_hashing(k, scan) {
+            let Some(budget) = hashed.budget(k, queries.len()) else {
                 let below = query.below(self.codes());
                 rest.extend(group.iter().map(|&q| (q, below)));
                 continue;
-            }
-            let found: Vec<_> = group
-                .par_iter()
-                .map(|&q| (q, hashed.mih.one(queries.code(q as usize), query, scan)))
-                .collect();
-            let work: usize =
-                found.iter().map(|(_, f)| f.work + if f.finished { 0 } else { scan }).sum();
-            hashed.learn(k, group.len(), work as f64 / group.len() as f64);
+            };
+            let start = Instant::now();
+            let one = |&q: &u32| (q, hashed.mih.one(queries.code(q as usize), query, budget));
+            let found: Vec<_> = group.par_iter().map(one).collect();
+            let (mut seconds, before) = (start.elapsed().as_secs_f64(), rest.len());
             for (q, found) in found {
                 if found.finished {
                     answers[q as usize] =
@@ -209,7 +222,9 @@ impl Index for Auto {
                     rest.push((q, found.top.below()));
                 }
             }
-            progress(queries.len() - others.len().min(queries.len()) - rest.len());
+            seconds += (rest.len() - before) as f64 * hashed.scan_seconds(queries.len());
+            hashed.learn(k, queries.len(), group.len(), seconds / group.len() as f64);
+            progress(group.last().map_or(0, |&q| q as usize + 1) - rest.len());
         }
         let (chosen, below): (Vec<u32>, Vec<u32>) = rest.into_iter().unzip();
         let before = queries.len() - chosen.len();
@@ -230,18 +245,18 @@ impl Index for Auto {
         let Some(hashed) = &self.hashed else {
             return format!("auto: scan, for {} codes are few", self.codes().len());
         };
-        let work = hashed.expected.lock().map_or(0.0, |all| all[power(10)].work);
-        let (mih, one, each) = (work * hashed.unit, hashed.scan_one, hashed.scan_each);
-        let pick = |scan: f64| if mih < scan { "mih" } else { "scan" };
+        let times = hashed.learned.lock().map(|l| (l.alone[power(10)], l.batch[power(10)]));
+        let (mih_one, mih_each) = times.unwrap_or((0.0, 0.0));
+        let pick = |mih: f64, scan: f64| if mih < scan { "mih" } else { "scan" };
         format!(
             "auto: {} for one query (mih {:.1} us, scan {:.1} us), {} in batches (mih {:.1} us, \
              scan {:.1} us a query), by {SAMPLES} sample queries with k = 10; {}",
-            pick(one),
-            mih * 1e6,
-            one * 1e6,
-            pick(each),
-            mih * 1e6,
-            each * 1e6,
+            pick(mih_one, hashed.scan_one),
+            mih_one * 1e6,
+            hashed.scan_one * 1e6,
+            pick(mih_each, hashed.scan_each),
+            mih_each * 1e6,
+            hashed.scan_each * 1e6,
             hashed.mih.explain()
         )
     }

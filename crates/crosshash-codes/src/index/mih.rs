@@ -15,10 +15,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
+use super::large::Large;
 use super::top::{Unordered, first};
 use super::{Hit, Index, Query, check_count};
 use crate::kernel::Kernel;
-use crate::kernel::nearer::{Planes, unkey};
+use crate::kernel::nearer::{Held, Planes, Step, unkey};
 use crate::{Codes, Result};
 
 /// The longest substring; a table has 2^16 buckets.
@@ -41,6 +42,8 @@ pub enum Form {
 pub struct Mih {
     codes: Codes,
     tables: Vec<Table>,
+    /// First bit and bits of every table's substring.
+    substrings: Vec<(u32, u32)>,
     kernel: Kernel,
     form: Form,
 }
@@ -54,11 +57,11 @@ struct Table {
     masks: Vec<u16>,
     weights: Vec<Range<usize>>,
     /// Where each bucket begins; one more for the end.
-    begins: Vec<u32>,
+    begins: Large<u32>,
     /// Items in bucket order, ascending inside a bucket.
-    items: Vec<u32>,
+    items: Large<u32>,
     /// Their codes as planes, or nothing.
-    planes: Vec<u64>,
+    planes: Large<u64>,
 }
 
 /// How far a search got, and what it cost.
@@ -82,7 +85,7 @@ impl Mih {
         let bits = codes.bits().get();
         let m = bits.div_ceil(MAX_LENGTH);
         let done = AtomicUsize::new(0);
-        let tables = (0..m)
+        let tables: Vec<Table> = (0..m)
             .into_par_iter()
             .map(|j| {
                 let (start, end) = (bits * j / m, bits * (j + 1) / m);
@@ -91,142 +94,151 @@ impl Mih {
                 table
             })
             .collect();
-        Ok(Mih { codes: codes.shared(), tables, kernel: Kernel::best(), form })
+        let number = |value: usize| u32::try_from(value).unwrap_or(0);
+        let cut = |table: &Table| (number(table.start), number(table.length));
+        let substrings = tables.iter().map(cut).collect();
+        let kernel = Kernel::best();
+        Ok(Mih { codes: codes.shared(), tables, substrings, kernel, form })
     }
 
-    /// The hits of one query, unless the work would pass `budget`.
+    /// The hits of one query, unless the work would pass `budget`. Buckets are looked up, and
+    /// the caches asked for them, one chunk before they are read.
     pub(super) fn one(&self, code: &[u64], query: &Query<'_>, budget: usize) -> Progressed {
         let m = self.tables.len();
         let mut top = Unordered::new(query.depth(), query.below(&self.codes));
         let mut work = 0_usize;
         let mut found = Vec::new();
-        let mut ranges: Vec<Range<u32>> = Vec::with_capacity(PROBES);
-        for step in 0..(MAX_LENGTH + 1) * m {
-            // steps before this one have met every code at distance `step - 1` and less
-            if step >= top.below() as usize {
-                break;
-            }
+        let keys: Vec<u16> = self.tables.iter().map(|table| table.key(code)).collect();
+        let steps = (0..(MAX_LENGTH + 1) * m).flat_map(|step| {
             let table = &self.tables[step % m];
-            let Some(masks) = table.weights.get(step / m) else { continue };
-            let expected = self.codes.len() >> table.length;
-            let probes = masks.len();
-            if work.saturating_add(probes.saturating_mul(PROBE_COST + expected)) > budget {
+            let masks = table.weights.get(step / m).cloned().unwrap_or_default();
+            table.masks[masks].chunks(PROBES).map(move |masks| (step, masks))
+        });
+        let mut waiting: Chunk = (0, Vec::with_capacity(PROBES));
+        let mut planned: Chunk = (0, Vec::with_capacity(PROBES));
+        let mut entered = None;
+        for (step, masks) in steps {
+            let table = &self.tables[step % m];
+            if entered != Some(step) {
+                entered = Some(step);
+                // what is beyond the modelled cost of a whole radius is not begun
+                let probes = table.weights.get(step / m).map_or(0, ExactSizeIterator::len);
+                let each = PROBE_COST + (self.codes.len() >> table.length);
+                if work.saturating_add(probes.saturating_mul(each)) > budget {
+                    self.visit(code, query, &waiting, &mut top, &mut found);
+                    let finished = step >= top.below() as usize;
+                    return Progressed { top, finished, work };
+                }
+            }
+            planned.0 = step;
+            table.look_up(keys[step % m], masks, &mut planned.1);
+            if self.form == Form::Fast {
+                self.kernel.fetch(code.len(), table.as_planes(), &planned.1);
+            }
+            work += masks.len() * PROBE_COST;
+            work += planned.1.iter().map(|range| range.len()).sum::<usize>();
+            self.visit(code, query, &waiting, &mut top, &mut found);
+            std::mem::swap(&mut waiting, &mut planned);
+            // all steps before this one have been visited, and with them every code at distance
+            // `step - 1` and less
+            if step >= top.below() as usize {
+                return Progressed { top, finished: true, work };
+            }
+            if work > budget {
                 return Progressed { top, finished: false, work };
             }
-            let own = usize::from(table.key(code));
-            for masks in table.masks[masks.clone()].chunks(PROBES) {
-                ranges.clear();
-                work += masks.len() * PROBE_COST;
-                for &mask in masks {
-                    let bucket = own ^ usize::from(mask);
-                    let range = table.begins[bucket]..table.begins[bucket + 1];
-                    if !range.is_empty() {
-                        work += range.len();
-                        ranges.push(range);
-                    }
-                }
-                self.visit(table, code, query, step, &ranges, &mut top, &mut found);
-                if work > budget {
-                    return Progressed { top, finished: false, work };
-                }
-            }
         }
+        self.visit(code, query, &waiting, &mut top, &mut found);
         Progressed { top, finished: true, work }
     }
 
-    /// Offers what lies in some buckets and was not met at an earlier step.
-    #[expect(clippy::too_many_arguments, reason = "the state of one query's walk")]
+    /// Offers what lies in the buckets of a chunk and was not met at an earlier step.
     fn visit(
         &self,
-        table: &Table,
         code: &[u64],
         query: &Query<'_>,
-        step: usize,
-        ranges: &[Range<u32>],
+        (step, ranges): &Chunk,
         top: &mut Unordered,
         found: &mut Vec<u64>,
     ) {
+        let table = &self.tables[step % self.tables.len()];
         found.clear();
         let below = top.below();
-        match self.form {
+        let held = match self.form {
             Form::Fast => {
-                let planes = Planes { words: &table.planes, stride: table.items.len() };
+                let planes = table.as_planes();
                 self.kernel.nearer(code, planes, ranges, below, found);
+                Held::Planes(planes)
             }
             Form::Lean => {
+                let rows = self.codes.words();
                 for range in ranges {
                     let items = &table.items[range.start as usize..range.end as usize];
-                    let rows = self.codes.words();
                     self.kernel
                         .nearer_listed(code, rows, items, range.start, below, found);
                 }
+                Held::Rows(rows)
             }
-        }
+        };
+        let number = u32::try_from(*step).unwrap_or(u32::MAX);
+        let step = Step { number, substrings: &self.substrings, items: &table.items };
+        self.kernel.first_met(code, held, step, found);
         for &key in found.iter() {
-            let (distance, at) = unkey(key);
-            if distance >= top.below() {
-                continue;
-            }
-            let item = table.items[at as usize];
-            if self.is_first_met(table, code, at as usize, item, step) && query.allows(item)
-            {
+            let (distance, item) = unkey(key);
+            if query.allows(item) {
                 top.offer(distance, item);
             }
         }
     }
-
-    /// Whether no step before this one has met the item.
-    #[inline]
-    fn is_first_met(
-        &self,
-        table: &Table,
-        code: &[u64],
-        at: usize,
-        item: u32,
-        step: usize,
-    ) -> bool {
-        let m = self.tables.len();
-        let n = table.items.len();
-        let row = match self.form {
-            Form::Lean => self.codes.code(item as usize),
-            Form::Fast => &[],
-        };
-        let difference = |w: usize| match self.form {
-            Form::Lean => row[w] ^ code[w],
-            Form::Fast => table.planes[w * n + at] ^ code[w],
-        };
-        let earlier = |(j, other): (usize, &Table)| {
-            let ones = substring(difference, other.start, other.length).count_ones();
-            ones as usize * m + j < step
-        };
-        !self.tables.iter().enumerate().any(earlier)
-    }
 }
+
+/// Buckets of one step that are read together.
+type Chunk = (usize, Vec<Range<u32>>);
 
 impl Table {
     fn new(codes: &Codes, start: usize, length: usize, form: Form) -> Table {
         let width = codes.bits().words();
         let n = codes.len();
         let key = |code: &[u64]| substring(|w| code[w], start, length);
-        let mut begins = vec![0_u32; (1 << length) + 1];
+        let mut begins = Large::zeroed((1 << length) + 1);
         codes.iter().for_each(|code| begins[usize::from(key(code)) + 1] += 1);
         for bucket in 0..1 << length {
             begins[bucket + 1] += begins[bucket];
         }
-        let mut next = begins.clone();
-        let mut items = vec![0; n];
-        let mut planes = vec![0; if form == Form::Fast { n * width } else { 0 }];
-        for (item, code) in codes.iter().enumerate() {
-            let place = &mut next[usize::from(key(code))];
-            let at = *place as usize;
-            *place += 1;
-            items[at] = u32::try_from(item).unwrap_or(u32::MAX);
-            if form == Form::Fast {
-                code.iter().enumerate().for_each(|(w, &word)| planes[w * n + at] = word);
+        let mut next = begins.to_vec();
+        let mut items = Large::zeroed(n);
+        let mut planes = Large::zeroed(if form == Form::Fast { n * width } else { 0 });
+        {
+            let (items, planes) = (&mut items[..], &mut planes[..]);
+            for (item, code) in (0_u32..).zip(codes.iter()) {
+                let place = &mut next[usize::from(key(code))];
+                let at = *place as usize;
+                *place += 1;
+                items[at] = item;
+                if form == Form::Fast {
+                    code.iter().enumerate().for_each(|(w, &word)| planes[w * n + at] = word);
+                }
             }
         }
         let (masks, weights) = by_weight(length);
         Table { start, length, masks, weights, begins, items, planes }
+    }
+
+    fn as_planes(&self) -> Planes<'_> {
+        Planes { words: &self.planes, stride: self.items.len() }
+    }
+
+    /// The buckets that differ from `key` by each of the masks, empty ones left out.
+    fn look_up(&self, key: u16, masks: &[u16], ranges: &mut Vec<Range<u32>>) {
+        let begins = &self.begins[..];
+        ranges.clear();
+        for &mask in masks {
+            let bucket = usize::from(key ^ mask);
+            let range = begins[bucket]..begins[bucket + 1];
+            if !range.is_empty() {
+                ranges.push(range);
+            }
+        }
     }
 
     /// The bucket of a code.

@@ -7,6 +7,7 @@
 mod auto;
 mod filter;
 mod items;
+mod large;
 mod mih;
 mod rerank;
 mod scan;

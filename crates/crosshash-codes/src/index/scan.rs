@@ -23,6 +23,8 @@ const BLOCK_WORDS: usize = 4096;
 const FIRST_BLOCK: usize = 256;
 /// Queries that share a block.
 const TILE: usize = 256;
+/// So few queries do not pay for turning rows into planes.
+const FEW_QUERIES: usize = 3;
 /// A part of the database is worth a thread of its own from so many words.
 const PART_WORDS: usize = 1 << 15;
 /// Below one allowed item in so many, allowed items are visited one by one.
@@ -110,16 +112,22 @@ impl Scan {
         while start < range.end {
             let end = (start + size).min(range.end);
             let rows = &self.codes.words()[start * width..end * width];
-            let words = if width == 1 {
-                rows
-            } else {
+            let by_rows = tile.len() <= FEW_QUERIES && self.kernel.reads_rows(width);
+            if width > 1 && !by_rows {
                 self.kernel.to_planes(rows, width, &mut scratch);
-                &scratch[..]
-            };
+            }
+            let words = if width == 1 { rows } else { &scratch[..] };
             let planes = Planes { words, stride: end - start };
             for ((top, &q), known) in tops.iter_mut().zip(tile).zip(known) {
                 top.lower(known.load(Ordering::Relaxed));
-                self.block(queries.code(q as usize), planes, start, query, top, &mut found);
+                let code = queries.code(q as usize);
+                found.clear();
+                if by_rows {
+                    self.kernel.nearer_rows(code, rows, top.below(), &mut found);
+                } else {
+                    self.kernel.nearer(code, planes, &whole(planes), top.below(), &mut found);
+                }
+                take(&found, start, query, top);
                 // ties with our k-th distance may have lower numbers elsewhere
                 known.fetch_min(top.below() + 1, Ordering::Relaxed);
             }
@@ -127,30 +135,6 @@ impl Scan {
             size = (size * 2).min((BLOCK_WORDS / width).max(FIRST_BLOCK));
         }
         tops.into_iter().map(Ascending::into_keys).collect()
-    }
-
-    /// One block against one query.
-    #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "item numbers are 32 bits wide")]
-    #[expect(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
-    fn block(
-        &self,
-        code: &[u64],
-        planes: Planes<'_>,
-        start: usize,
-        query: &Query<'_>,
-        top: &mut Ascending,
-        found: &mut Vec<u64>,
-    ) {
-        found.clear();
-        self.kernel.nearer(code, planes, &[0..planes.stride as u32], top.below(), found);
-        for &key in found.iter() {
-            let (distance, position) = unkey(key);
-            let item = start as u32 + position;
-            if query.allows(item) {
-                top.offer(distance, item);
-            }
-        }
     }
 
     /// Few items are allowed: visits only them.
@@ -185,6 +169,25 @@ impl Scan {
         };
         tile.iter().zip(known).map(of_query).collect()
     }
+}
+
+/// Offers what was found in the block of codes that begins at `start`.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "item numbers are 32 bits wide")]
+fn take(found: &[u64], start: usize, query: &Query<'_>, top: &mut Ascending) {
+    for &key in found {
+        let (distance, position) = unkey(key);
+        let item = start as u32 + position;
+        if query.allows(item) {
+            top.offer(distance, item);
+        }
+    }
+}
+
+/// All codes of a block.
+#[expect(clippy::cast_possible_truncation, reason = "a block has some thousand codes")]
+fn whole(planes: Planes<'_>) -> [Range<u32>; 1] {
+    [0..planes.stride as u32]
 }
 
 impl Index for Scan {

@@ -85,11 +85,6 @@ impl Unordered {
         self.below
     }
 
-    /// How many candidates at most this far away were taken.
-    pub(super) fn within(&self, distance: u32) -> usize {
-        self.histogram.iter().take(distance as usize + 1).map(|&n| n as usize).sum()
-    }
-
     #[inline]
     pub(super) fn offer(&mut self, distance: u32, item: u32) {
         if distance >= self.below {

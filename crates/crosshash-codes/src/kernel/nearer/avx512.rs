@@ -11,8 +11,6 @@ use super::Planes;
 
 /// Lanes of a vector.
 const LANES: usize = 8;
-/// How many ranges ahead the first lines are asked for.
-const RANGES_AHEAD: usize = 6;
 /// How many words ahead in a long range the caches are asked for the next line.
 const WORDS_AHEAD: usize = 512;
 
@@ -52,15 +50,7 @@ unsafe fn run<const W: usize, const V: usize>(
     let width = if W == 0 { query.len() } else { W };
     let limit = _mm512_set1_epi64(i64::from(below));
     let base = planes.words.as_ptr();
-    for (nth, range) in ranges.iter().enumerate() {
-        if let Some(next) = ranges.get(nth + RANGES_AHEAD) {
-            for w in 0..width {
-                // a prefetch of any address is harmless
-                let at = base.wrapping_add(w * planes.stride + next.start as usize);
-                _mm_prefetch::<_MM_HINT_T0>(at.cast());
-                _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(LANES).cast());
-            }
-        }
+    for range in ranges {
         let (mut at, end) = (range.start as usize, range.end as usize);
         while at + V * LANES <= end {
             let mut distances = [_mm512_setzero_si512(); V];
@@ -81,7 +71,9 @@ unsafe fn run<const W: usize, const V: usize>(
             if _mm512_cmplt_epu64_mask(least, limit) != 0 {
                 for v in 0..V {
                     let near = _mm512_cmplt_epu64_mask(distances[v], limit);
-                    push(out, near, distances[v], at + v * LANES);
+                    if near != 0 {
+                        push(out, near, distances[v], at + v * LANES);
+                    }
                 }
             }
             at += V * LANES;
@@ -101,6 +93,64 @@ unsafe fn run<const W: usize, const V: usize>(
                 push(out, near, distances, at);
             }
             at += LANES;
+        }
+    }
+}
+
+/// Rows of two words against one query, eight rows to two vectors.
+pub(super) fn nearer_pairs(query: [u64; 2], rows: &[u64], below: u32, out: &mut Vec<u64>) {
+    // SAFETY: `Kernel::available` offers this kernel only where AVX-512F and VPOPCNTDQ exist.
+    unsafe { pairs(query, rows, below, out) }
+}
+
+#[target_feature(enable = "avx512f,avx512vpopcntdq,popcnt")]
+fn pairs(query: [u64; 2], rows: &[u64], below: u32, out: &mut Vec<u64>) {
+    const V: usize = 4;
+    let [a, b] = query.map(u64::cast_signed);
+    let both = _mm512_setr_epi64(a, b, a, b, a, b, a, b);
+    let limit = _mm512_set1_epi64(i64::from(below));
+    // sums come as rows 0 4 1 5 2 6 3 7
+    let order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    let (groups, rest) = rows.as_chunks::<{ V * 16 }>();
+    for (nth, group) in groups.iter().enumerate() {
+        let mut distances = [_mm512_setzero_si512(); V];
+        for (v, pair) in group.as_chunks::<16>().0.iter().enumerate() {
+            let ahead = pair.as_ptr().wrapping_add(WORDS_AHEAD);
+            _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+            _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(LANES).cast());
+            // SAFETY: 128 bytes are there; the loads are unaligned.
+            let (low, high) = unsafe {
+                (
+                    _mm512_loadu_si512(pair.as_ptr().cast()),
+                    _mm512_loadu_si512(pair[LANES..].as_ptr().cast()),
+                )
+            };
+            let low = _mm512_popcnt_epi64(_mm512_xor_si512(low, both));
+            let high = _mm512_popcnt_epi64(_mm512_xor_si512(high, both));
+            distances[v] = _mm512_add_epi64(
+                _mm512_unpacklo_epi64(low, high),
+                _mm512_unpackhi_epi64(low, high),
+            );
+        }
+        let mut least = distances[0];
+        for v in 1..V {
+            least = _mm512_min_epu32(least, distances[v]);
+        }
+        if _mm512_cmplt_epu64_mask(least, limit) != 0 {
+            for v in 0..V {
+                let sorted = _mm512_permutexvar_epi64(order, distances[v]);
+                let near = _mm512_cmplt_epu64_mask(sorted, limit);
+                if near != 0 {
+                    push(out, near, sorted, (nth * V + v) * LANES);
+                }
+            }
+        }
+    }
+    let done = groups.len() * V * LANES;
+    for (at, row) in rest.as_chunks::<2>().0.iter().enumerate() {
+        let ones = (row[0] ^ query[0]).count_ones() + (row[1] ^ query[1]).count_ones();
+        if ones < below {
+            out.push(u64::from(ones) << 32 | (done + at) as u64);
         }
     }
 }

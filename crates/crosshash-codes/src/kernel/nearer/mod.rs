@@ -27,6 +27,27 @@ pub(crate) struct Planes<'a> {
     pub(crate) stride: usize,
 }
 
+/// Where the codes of a list of candidates are found.
+#[derive(Clone, Copy)]
+pub(crate) enum Held<'a> {
+    /// At their position in planes.
+    Planes(Planes<'a>),
+    /// In the row of their item.
+    Rows(&'a [u64]),
+}
+
+/// What decides whether a step of multi-index hashing is the first to meet a candidate: with
+/// `ones` differing bits in the `j`-th substring it was met at step `ones * substrings + j`.
+#[derive(Clone, Copy)]
+pub(crate) struct Step<'a> {
+    /// This step.
+    pub(crate) number: u32,
+    /// First bit and bits of every substring.
+    pub(crate) substrings: &'a [(u32, u32)],
+    /// The item at each position.
+    pub(crate) items: &'a [u32],
+}
+
 /// A distance and a position in one number that sorts by distance first.
 #[inline(always)]
 pub(crate) fn key(distance: u32, position: u32) -> u64 {
@@ -85,9 +106,58 @@ impl Kernel {
         }
     }
 
+    /// The same for all of `rows`, which lie row after row.
+    pub(crate) fn nearer_rows(
+        self,
+        query: &[u64],
+        rows: &[u64],
+        below: u32,
+        out: &mut Vec<u64>,
+    ) {
+        match (self, query) {
+            #[cfg(target_arch = "x86_64")]
+            (Kernel::Avx512, &[a, b]) => avx512::nearer_pairs([a, b], rows, below, out),
+            _ => portable::nearer_rows(query, rows, below, out),
+        }
+    }
+
+    /// Whether [`Kernel::nearer_rows`] is faster for one query than turning rows of so many
+    /// words into planes.
+    pub(crate) fn reads_rows(self, width: usize) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512 => width == 2,
+            _ => false,
+        }
+    }
+
+    /// Keeps of the keys in `found` those whose code no earlier step has met, and turns their
+    /// positions into items.
+    pub(crate) fn first_met(
+        self,
+        query: &[u64],
+        held: Held<'_>,
+        step: Step<'_>,
+        found: &mut Vec<u64>,
+    ) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512 | Kernel::Avx2 => avx2::first_met(query, held, step, found),
+            _ => portable::first_met(query, held, step, found),
+        }
+    }
+
+    /// Asks the caches for the beginnings of ranges that will be read soon.
+    pub(crate) fn fetch(self, width: usize, planes: Planes<'_>, ranges: &[Range<u32>]) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512 | Kernel::Avx2 => avx2::fetch(width, planes, ranges),
+            _ => {}
+        }
+    }
+
     /// Writes rows of `width` words into `out` as planes, as many codes apart as there are.
     pub(crate) fn to_planes(self, rows: &[u64], width: usize, out: &mut Vec<u64>) {
-        out.clear();
         out.resize(rows.len(), 0);
         match self {
             #[cfg(target_arch = "x86_64")]
@@ -151,6 +221,29 @@ mod tests {
                 let planes = Planes { words: &words, stride: n };
                 kernel.nearer(&query, planes, &ranges, below, &mut out);
                 prop_assert_eq!(&out, &found(&inside), "{:?}", kernel);
+                out.clear();
+                kernel.nearer_rows(&query, &rows, below, &mut out);
+                prop_assert_eq!(&out, &found(&all), "{:?}", kernel);
+                // two substrings: the first 20 bits, which cross no word, and what follows
+                let substrings = [(0, 20), (20, 64.min(u32::try_from(width).unwrap() * 64 - 20))];
+                let items: Vec<u32> = all.iter().map(|i| i + 1000).collect();
+                let step = Step { number: below % 9, substrings: &substrings, items: &items };
+                let part = |i: usize, (start, bits): (u32, u32)| -> u32 {
+                    let differs = |bit: u32| {
+                        let (w, b) = (bit as usize / 64, bit % 64);
+                        (rows[i * width + w] ^ query[w]) >> b & 1
+                    };
+                    (start..start + bits).map(|bit| u32::from(differs(bit) == 1)).sum()
+                };
+                let fresh = |&i: &u32| {
+                    let j = (0_u32..).zip(substrings);
+                    j.map(|(j, cut)| part(i as usize, cut) * 2 + j).min() >= Some(step.number)
+                };
+                let truth: Vec<u64> =
+                    all.iter().filter(|i| fresh(i)).map(|&i| key(1, i + 1000)).collect();
+                let mut met: Vec<u64> = all.iter().map(|&i| key(1, i)).collect();
+                kernel.first_met(&query, Held::Planes(planes), step, &mut met);
+                prop_assert_eq!(&met, &truth, "{:?}", kernel);
                 out.clear();
                 kernel.nearer_listed(&query, &rows, &ids, 7, below, &mut out);
                 let listed: Vec<u64> = ids

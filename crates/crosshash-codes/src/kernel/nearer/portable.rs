@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::{Planes, key};
+use super::{Held, Planes, Step, key, unkey};
 
 /// Codes whose distances are counted before any is looked at.
 const CHUNK: usize = 32;
@@ -51,6 +51,47 @@ pub(super) fn nearer_listed(
         let ones: u32 = row.iter().zip(query).map(|(a, b)| (a ^ b).count_ones()).sum();
         if ones < below {
             out.push(key(ones, first + at as u32));
+        }
+    }
+}
+
+#[inline(always)]
+pub(super) fn first_met(
+    query: &[u64],
+    held: Held<'_>,
+    step: Step<'_>,
+    found: &mut Vec<u64>,
+) {
+    let mut kept = 0;
+    for at in 0..found.len() {
+        let (distance, position) = unkey(found[at]);
+        let (i, item) = (position as usize, step.items[position as usize]);
+        let difference = |w: usize| match held {
+            Held::Planes(planes) => planes.words[w * planes.stride + i] ^ query[w],
+            Held::Rows(rows) => rows[item as usize * query.len() + w] ^ query[w],
+        };
+        let mut first = u32::MAX;
+        let m = u32::try_from(step.substrings.len()).unwrap_or(u32::MAX);
+        for (j, &(start, bits)) in (0_u32..).zip(step.substrings) {
+            let (w, shift) = (start as usize / 64, start % 64);
+            let mut part = difference(w) >> shift;
+            if shift + bits > 64 {
+                part |= difference(w + 1) << (64 - shift);
+            }
+            let ones = (part & (u64::MAX >> (64 - bits))).count_ones();
+            first = first.min(ones * m + j);
+        }
+        found[kept] = key(distance, item);
+        kept += usize::from(first >= step.number);
+    }
+    found.truncate(kept);
+}
+
+pub(super) fn nearer_rows(query: &[u64], rows: &[u64], below: u32, out: &mut Vec<u64>) {
+    for (at, row) in (0_u32..).zip(rows.chunks_exact(query.len())) {
+        let ones: u32 = row.iter().zip(query).map(|(a, b)| (a ^ b).count_ones()).sum();
+        if ones < below {
+            out.push(key(ones, at));
         }
     }
 }
