@@ -40,6 +40,8 @@ pub mod kernel;
 mod labels;
 pub mod npy;
 pub mod read;
+mod sections;
+pub mod segments;
 pub mod write;
 
 pub use codes::{BitOrder, Bits, Codes};

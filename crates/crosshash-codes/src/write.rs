@@ -33,7 +33,13 @@ pub fn atomically(
     readable_by_all(aside.as_file(), path).map_err(named)?;
     aside.as_file().sync_all().map_err(named)?;
     aside.persist(path).map_err(|err| named(err.error))?;
+    sync_folder(folder).map_err(named)?;
     Ok(())
+}
+
+/// A new name in a folder outlives a power cut only when the folder has been synced too.
+fn sync_folder(folder: &Path) -> std::io::Result<()> {
+    if cfg!(unix) { std::fs::File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
 /// Temporary files are private; the finished file keeps the mode of the one it replaces, or
