@@ -12,6 +12,7 @@
 //! `label in (3, 7)` holds if the item carries at least one of them; `label not in (..)` is
 //! `not label in (..)`. A label is a number, or a name where the index knows names.
 
+use super::ItemSet;
 use crate::{Error, Result};
 
 /// The names of labels by their number; empty if they have none.
@@ -44,32 +45,38 @@ impl Filter {
         }
     }
 
-    /// Whether it holds for an item with this row of label words; `id` says whether the item
-    /// is one of the typed ids.
-    pub fn holds(&self, labels: &[u64], id: &impl Fn(&[String]) -> bool) -> bool {
+    /// The items for which it holds, out of `len`: `carries` says whether an item carries at
+    /// least one of some labels, `find` gives the item of a typed id.
+    pub fn items(
+        &self,
+        len: usize,
+        carries: &(dyn Fn(u32, &[usize]) -> bool + Sync),
+        find: &dyn Fn(&str) -> Option<u32>,
+    ) -> ItemSet {
+        let each = |filter: &Filter| filter.items(len, carries, find);
         match self {
-            Filter::Label(any) => any.iter().any(|&label| {
-                labels.get(label / 64).is_some_and(|word| word >> (label % 64) & 1 == 1)
-            }),
-            Filter::Id(ids) => id(ids),
-            Filter::Not(inner) => !inner.holds(labels, id),
-            Filter::And(all) => all.iter().all(|filter| filter.holds(labels, id)),
-            Filter::Or(any) => any.iter().any(|filter| filter.holds(labels, id)),
-        }
-    }
-
-    /// Whether a test of this kind is anywhere in it: (labels, ids).
-    pub fn asks(&self) -> (bool, bool) {
-        match self {
-            Filter::Label(_) => (true, false),
-            Filter::Id(_) => (false, true),
-            Filter::Not(inner) => inner.asks(),
-            Filter::And(list) | Filter::Or(list) => {
-                let each = list.iter().map(Filter::asks);
-                each.fold((false, false), |a, b| (a.0 || b.0, a.1 || b.1))
+            Filter::Label(any) => ItemSet::of(len, |item| carries(item, any)),
+            Filter::Id(ids) => {
+                let mut set = ItemSet::none(len);
+                ids.iter().filter_map(|id| find(id)).for_each(|item| {
+                    set.insert(item);
+                });
+                set
             }
+            Filter::Not(inner) => each(inner).complement(),
+            Filter::And(all) => fold(all.iter().map(each), ItemSet::intersection, len),
+            Filter::Or(any) => fold(any.iter().map(each), ItemSet::union, len),
         }
     }
+}
+
+fn fold(
+    mut sets: impl Iterator<Item = ItemSet>,
+    join: impl Fn(&ItemSet, &ItemSet) -> ItemSet,
+    len: usize,
+) -> ItemSet {
+    let first = sets.next().unwrap_or_else(|| ItemSet::none(len));
+    sets.fold(first, |all, set| join(&all, &set))
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -390,6 +397,20 @@ mod tests {
             Filter::And(list) => joined(list, " and "),
             Filter::Or(list) => joined(list, " or "),
         }
+    }
+
+    #[test]
+    fn items_are_those_for_which_it_holds() {
+        // item i carries label i % 9 and is called by its number
+        let carries = |item: u32, any: &[usize]| any.contains(&(item as usize % 9));
+        let find = |id: &str| id.parse().ok().filter(|&item| item < 20_u32);
+        let items = |text: &str| -> Vec<u32> {
+            let filter = Filter::parse(text, 9, &[]).unwrap();
+            filter.items(20, &carries, &find).iter().collect()
+        };
+        assert_eq!(items("label in (1, 2) and not id in (1, 99)"), [2, 10, 11, 19]);
+        assert_eq!(items("label = 8 or id = 0"), [0, 8, 17]);
+        assert_eq!(items("id != 3 and label = 3"), [12]);
     }
 
     proptest! {

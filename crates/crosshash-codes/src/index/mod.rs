@@ -20,7 +20,7 @@ pub use mih::{Form, Mih};
 pub use rerank::{Scored, rerank};
 pub use scan::Scan;
 
-use crate::{Codes, Error, Result};
+use crate::{Bits, Codes, Error, Result};
 
 /// One answer: an item and its distance from the query. Orders by distance, then by item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,18 +77,24 @@ impl<'a> Query<'a> {
         hits
     }
 
-    /// Queries and filter must fit the index.
-    fn check(&self, codes: &Codes, queries: &Codes) -> Result<()> {
-        if codes.bits() != queries.bits() {
+    /// Queries must be as long as the codes.
+    pub(crate) fn check_bits(&self, bits: Bits, queries: &Codes) -> Result<()> {
+        if bits != queries.bits() {
             return Err(Error::Mismatch {
                 left: "the index".into(),
-                left_size: codes.bits().get(),
+                left_size: bits.get(),
                 right: "the query".into(),
                 right_size: queries.bits().get(),
                 unit: "bits a code",
                 remedy: "encode both by one model",
             });
         }
+        Ok(())
+    }
+
+    /// Queries and filter must fit the index.
+    fn check(&self, codes: &Codes, queries: &Codes) -> Result<()> {
+        self.check_bits(codes.bits(), queries)?;
         match self.allowed {
             Some(items) if items.len() != codes.len() => Err(Error::Mismatch {
                 left: "the index".into(),
