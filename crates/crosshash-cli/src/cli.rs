@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Train(command::train::Args),
     Encode(command::encode::Args),
     Eval(command::eval::Args),
+    Index(command::index::Args),
+    Search(command::search::Args),
     Coefficients(command::coefficients::Args),
     Bench(command::bench::Args),
 }

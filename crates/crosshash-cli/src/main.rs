@@ -3,8 +3,10 @@
 //! 0: done. 1: ran, but found nothing. 2: bad input or a refused operation.
 
 mod cli;
+mod code_args;
 mod command;
 mod directions;
+mod npz;
 mod plot;
 mod progress;
 

@@ -34,6 +34,7 @@
 mod codes;
 mod error;
 pub mod eval;
+pub mod exchange;
 pub mod format;
 pub mod index;
 pub mod kernel;

@@ -6,6 +6,8 @@ pub(crate) mod data;
 pub(crate) mod demo;
 pub(crate) mod encode;
 pub(crate) mod eval;
+pub(crate) mod index;
+pub(crate) mod search;
 pub(crate) mod train;
 
 use std::process::ExitCode;
@@ -27,6 +29,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Train(args) => train::run(&args),
         Command::Encode(args) => encode::run(&args),
         Command::Eval(args) => eval::run(&args),
+        Command::Index(args) => index::run(&args),
+        Command::Search(args) => search::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Coefficients(args) => coefficients::run(&args),
     }

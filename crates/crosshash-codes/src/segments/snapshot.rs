@@ -345,6 +345,27 @@ impl Snapshot {
         Ok(CodeFile { codes: Codes::from_words(self.bits(), words)?, ids, labels })
     }
 
+    /// Makes an index of this state in a new folder. Segments never change, so they are linked
+    /// where the file system can, and copied where it cannot.
+    pub fn copy_to(&self, folder: &Path) -> Result<()> {
+        fs_err::create_dir_all(folder)?;
+        if fs_err::read_dir(folder)?.next().is_some() {
+            return Err(Error::content(format!(
+                "{} is not empty; name a folder that is",
+                folder.display()
+            )));
+        }
+        for listed in &self.manifest.segments {
+            let from = Manifest::path(&self.folder, listed.number);
+            let to = Manifest::path(folder, listed.number);
+            if std::fs::hard_link(&from, &to).is_err() {
+                fs_err::copy(&from, &to)?;
+                fs_err::File::open(&to)?.sync_all()?;
+            }
+        }
+        self.manifest.write(folder)
+    }
+
     /// Reads everything once and compares it with its checksums.
     pub fn verify(&self) -> Result<()> {
         self.segments.iter().try_for_each(|segment| {

@@ -121,21 +121,6 @@ impl Writer {
         Ok(items.count())
     }
 
-    /// Gives the labels names, in the order of their numbers.
-    pub fn name_labels(&mut self, names: &[String]) -> Result<()> {
-        let mut next = self.snapshot.manifest.clone();
-        if names.len() < next.classes {
-            return Err(Error::content(format!(
-                "{} names for {} labels; every label needs one",
-                names.len(),
-                next.classes
-            )));
-        }
-        next.classes = names.len();
-        next.label_names = names.to_vec();
-        self.commit(next)
-    }
-
     /// Writes what is left into one segment.
     pub fn compact(&mut self) -> Result<()> {
         let whole = self.snapshot.segments.len() <= 1 && self.snapshot.live.is_none();
@@ -432,7 +417,7 @@ mod tests {
             operation(&mut Writer::open(&done).unwrap()).unwrap();
             let after = state(&done);
             let mut cuts = 0;
-            for left in (0..).step_by(if name == "upsert" { 2 } else { 41 }) {
+            for left in (0..).step_by(if name == "upsert" { 1 } else { 17 }) {
                 let folder = dir.path().join("cut");
                 copy(&base, &folder);
                 let mut writer = Writer::open(&folder).unwrap();
