@@ -31,7 +31,8 @@ fn measure(database: &Codes, queries: &Codes, clustered: bool) {
     let words = if clustered { "clustered" } else { "random" };
     for kind in INDEXES {
         let case = format!("{}/{words}/{}", kind.name, database.bits());
-        if std::env::args().skip(1).any(|arg| arg.contains('/') && !case.starts_with(&arg)) {
+        if std::env::args().skip(1).any(|arg| arg.contains('/') && !case.starts_with(&arg))
+        {
             continue;
         }
         let start = Instant::now();
@@ -74,9 +75,11 @@ fn problem(bits: usize, n: usize, clustered: bool) -> (Codes, Codes) {
         for _ in 0..n {
             let centre = rng.random_range(0..centres.len() / width);
             for w in 0..width {
-                let mut word: u64 = if clustered { centres[centre * width + w] } else { rng.random() };
+                let mut word: u64 =
+                    if clustered { centres[centre * width + w] } else { rng.random() };
                 if clustered {
-                    (0..64).for_each(|bit| word ^= u64::from(rng.random_bool(FLIPS)) << bit);
+                    (0..64)
+                        .for_each(|bit| word ^= u64::from(rng.random_bool(FLIPS)) << bit);
                 }
                 words.push(word);
             }

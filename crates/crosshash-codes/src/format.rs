@@ -150,8 +150,11 @@ impl CodeFile {
             // a big-endian machine must turn every word around
             None => Codes::from_words(head.bits, bytes_to_words(entry.checked(map)?))?,
         };
-        let file =
-            CodeFile { codes, ids: read_ids(&head, map)?, labels: read_labels(&head, map)? };
+        let file = CodeFile {
+            codes,
+            ids: read_ids(&head, map)?,
+            labels: read_labels(&head, map)?,
+        };
         Ok((file, MappedCodes { bits: head.bits, mapped }))
     }
 

@@ -108,7 +108,10 @@ fn refusals_name_the_place() {
     );
     assert!(refused("a.faiss", "IBxX").starts_with("not a FAISS IndexBinaryFlat"));
     let err = format_of(&dir.path().join("a.txt")).err().unwrap().to_string();
-    assert!(err.ends_with("name a file that ends in .codes, .npy, .faiss, .jsonl"), "{err}");
+    assert!(
+        err.ends_with("name a file that ends in .codes, .npy, .faiss, .jsonl"),
+        "{err}"
+    );
     let ids = dir.path().join("ids.txt");
     fs_err::write(&ids, "1\n22\n").unwrap();
     assert_eq!(read_ids(&ids).unwrap(), Ids::Numbers(vec![1, 22]));

@@ -64,30 +64,35 @@ fn every_index_answers_as_the_plain_loop() {
             let none = ItemSet::none(n);
             let half = u32::try_from(bits / 2).unwrap();
             let nearest = Query::nearest;
-            agree(&database, &queries, &[
-                nearest(10),
-                nearest(1),
-                nearest(0),
-                nearest(n + 5),
-                Query::within(0),
-                Query::within(3),
-                Query::within(half),
-                Query::within(9999),
-                Query { radius: Some(half), ..nearest(7) },
-                Query { skip: 6, ..nearest(6) },
-                Query { skip: n, ..nearest(6) },
-                Query { allowed: Some(&few), ..nearest(4) },
-                Query { allowed: Some(&many), skip: 3, ..nearest(20) },
-                Query { allowed: Some(&none), ..nearest(4) },
-                Query { allowed: Some(&many), ..Query::within(half) },
-            ]);
+            agree(
+                &database,
+                &queries,
+                &[
+                    nearest(10),
+                    nearest(1),
+                    nearest(0),
+                    nearest(n + 5),
+                    Query::within(0),
+                    Query::within(3),
+                    Query::within(half),
+                    Query::within(9999),
+                    Query { radius: Some(half), ..nearest(7) },
+                    Query { skip: 6, ..nearest(6) },
+                    Query { skip: n, ..nearest(6) },
+                    Query { allowed: Some(&few), ..nearest(4) },
+                    Query { allowed: Some(&many), skip: 3, ..nearest(20) },
+                    Query { allowed: Some(&none), ..nearest(4) },
+                    Query { allowed: Some(&many), ..Query::within(half) },
+                ],
+            );
         }
     }
 }
 
 #[test]
 fn large_enough_to_be_hashed_and_split() {
-    for (bits, centres, noise) in [(64, 40, 0.1), (64, 1, 0.5), (128, 30, 0.1), (16, 9, 0.3)]
+    for (bits, centres, noise) in
+        [(64, 40, 0.1), (64, 1, 0.5), (128, 30, 0.1), (16, 9, 0.3)]
     {
         let database = codes(bits, 20_000, centres, noise, 7);
         let queries = codes(bits, 20, centres, noise, 8);

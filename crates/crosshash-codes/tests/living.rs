@@ -42,7 +42,12 @@ impl Model {
     }
 
     /// Ids and distances in order.
-    fn search(&self, code: [u64; 2], k: usize, keep: impl Fn(u32) -> bool) -> Vec<(u64, u32)> {
+    fn search(
+        &self,
+        code: [u64; 2],
+        k: usize,
+        keep: impl Fn(u32) -> bool,
+    ) -> Vec<(u64, u32)> {
         let far = |other: &[u64; 2]| {
             (code[0] ^ other[0]).count_ones() + (code[1] ^ other[1]).count_ones()
         };
@@ -128,7 +133,10 @@ fn agrees(snapshot: &Snapshot, model: &Model, names: bool, seed: u64) -> bool {
     if all != wanted(1000, &|_| true) {
         return false;
     }
-    assert_eq!(ask(&Query { skip: 3, ..Query::nearest(5) }), all[3.min(all.len())..8.min(all.len())]);
+    assert_eq!(
+        ask(&Query { skip: 3, ..Query::nearest(5) }),
+        all[3.min(all.len())..8.min(all.len())]
+    );
     if model.0.iter().any(|item| item.2 == 5) || snapshot.info().labels == CLASSES {
         let set = snapshot.filter("label in (5, 66, 20) and not label = 20").unwrap();
         let query = Query { allowed: Some(&set), ..Query::nearest(9) };
@@ -256,7 +264,8 @@ fn a_hundred_million_codes_open_without_being_read() {
     let manifest = fs_err::read_to_string(folder.join("manifest")).unwrap();
     let line = manifest.lines().next().unwrap();
     let line = line.replace("\"rows\":1,", &format!("\"rows\":{n},"));
-    let old = line.split("\"bytes\":").nth(1).unwrap().split('}').next().unwrap().to_owned();
+    let old =
+        line.split("\"bytes\":").nth(1).unwrap().split('}').next().unwrap().to_owned();
     let line = line.replace(&format!("\"bytes\":{old}"), &format!("\"bytes\":{bytes}"));
     let sum = xxhash_rust::xxh3::xxh3_64(line.as_bytes());
     fs_err::write(folder.join("manifest"), format!("{line}\n{sum:016x}\n")).unwrap();

@@ -262,7 +262,9 @@ fn encoded(args: &Args, model: &Model) -> Result<Asked> {
     let is_text = model.preparation(&modality).context("--modality")?.is_text();
     let features = match &args.input {
         Some(path) => data::items(path, is_text)?,
-        None if args.text.is_empty() => bail!("name the queries: --text, --input or --codes"),
+        None if args.text.is_empty() => {
+            bail!("name the queries: --text, --input or --codes")
+        }
         None if !is_text => bail!("--modality {modality} is not text; use --input"),
         None => Features::Text(args.text.iter().collect()),
     };
@@ -337,14 +339,12 @@ fn to_json(snapshot: &Snapshot, q: usize, hits: &[Found]) -> Value {
 fn arrays(found: &[Vec<Found>]) -> Vec<Array> {
     let columns = found.iter().map(Vec::len).max().unwrap_or(0);
     let shape = (found.len(), columns);
-    let cells = || {
-        found.iter().flat_map(move |hits| {
-            (0..columns).map(move |rank| hits.get(rank))
-        })
-    };
+    let cells =
+        || found.iter().flat_map(move |hits| (0..columns).map(move |rank| hits.get(rank)));
     let named = cells().flatten().any(|found| matches!(found.id, Id::Name(_)));
     let ids = if named {
-        let text = |found: Option<&Found>| found.map_or(String::new(), |f| f.id.to_string());
+        let text =
+            |found: Option<&Found>| found.map_or(String::new(), |f| f.id.to_string());
         Array::texts("ids", shape, &cells().map(text).collect::<Vec<_>>())
     } else {
         let number = |found: Option<&Found>| match found.map(|found| &found.id) {

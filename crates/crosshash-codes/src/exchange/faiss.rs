@@ -41,7 +41,8 @@ pub(super) fn read(path: &Path, options: &CodeOptions) -> Result<CodeFile> {
 }
 
 fn parse(bytes: &[u8], options: &CodeOptions) -> Result<Codes> {
-    let Some(head) = bytes.first_chunk::<HEAD>().filter(|head| head.starts_with(MAGIC)) else {
+    let Some(head) = bytes.first_chunk::<HEAD>().filter(|head| head.starts_with(MAGIC))
+    else {
         return Err(Error::content(
             "not a FAISS IndexBinaryFlat: wanted is a file by faiss.write_index_binary that \
              begins with IBxF",

@@ -211,7 +211,8 @@ impl Index for Auto {
                 continue;
             };
             let start = Instant::now();
-            let one = |&q: &u32| (q, hashed.mih.one(queries.code(q as usize), query, budget));
+            let one =
+                |&q: &u32| (q, hashed.mih.one(queries.code(q as usize), query, budget));
             let found: Vec<_> = group.par_iter().map(one).collect();
             let (mut seconds, before) = (start.elapsed().as_secs_f64(), rest.len());
             for (q, found) in found {

@@ -41,7 +41,9 @@ impl Filter {
         let filter = parser.expression()?;
         match parser.peek() {
             None => Ok(filter),
-            Some(token) => Err(parser.wanted(&format!("`and`, `or` or the end, not {token}"))),
+            Some(token) => {
+                Err(parser.wanted(&format!("`and`, `or` or the end, not {token}")))
+            }
         }
     }
 
@@ -110,7 +112,9 @@ fn tokens(text: &str) -> Result<Vec<Token>> {
         } else if c == '"' || c == '\'' {
             let inner = &rest[1..];
             let end = inner.find(c).ok_or_else(|| {
-                Error::content(format!("filter: the quote before {inner:?} is never closed"))
+                Error::content(format!(
+                    "filter: the quote before {inner:?} is never closed"
+                ))
             })?;
             tokens.push(Token::Quoted(inner[..end].to_owned()));
             rest = &inner[end + 1..];
@@ -229,7 +233,8 @@ impl Parser<'_> {
         } else {
             return Err(self.wanted("`in (..)`, `=` or `!=`"));
         };
-        let test = if is_label { self.labels(values)? } else { Filter::Id(strings(values)) };
+        let test =
+            if is_label { self.labels(values)? } else { Filter::Id(strings(values)) };
         Ok(if negated { Filter::Not(Box::new(test)) } else { test })
     }
 
@@ -253,7 +258,8 @@ impl Parser<'_> {
                 Token::Sign(_) => continue,
             };
             let named = self.names.iter().position(|name| name == text);
-            let number = text.parse::<usize>().ok().filter(|_| matches!(value, Token::Word(_)));
+            let number =
+                text.parse::<usize>().ok().filter(|_| matches!(value, Token::Word(_)));
             match named.or(number) {
                 Some(label) if label < self.classes => labels.push(label),
                 Some(label) => {
@@ -346,18 +352,27 @@ mod tests {
             ("label in (3", "filter: after `3` wanted `,` or `)`"),
             ("label in ()", "filter: after `(` wanted a number or a name"),
             ("label ~ 3", "filter: after `label` wanted `in (..)`, `=` or `!=`"),
-            ("label = 3 label", "filter: after `3` wanted `and`, `or` or the end, not `label`"),
+            (
+                "label = 3 label",
+                "filter: after `3` wanted `and`, `or` or the end, not `label`",
+            ),
             ("(label = 3", "filter: after `3` wanted `)`"),
         ];
         for (text, wanted) in cases {
             assert_eq!(parse(text), format!("{wanted}{example}"), "{text}");
         }
-        assert_eq!(parse("label = 9"), "filter: label 9 is out of range, there are 9 labels");
+        assert_eq!(
+            parse("label = 9"),
+            "filter: label 9 is out of range, there are 9 labels"
+        );
         assert_eq!(
             parse("label = cow"),
             "filter: no label is named \"cow\"; there are cat, dog, and so on, 7"
         );
-        assert_eq!(parse("label = 'cat"), "filter: the quote before \"cat\" is never closed");
+        assert_eq!(
+            parse("label = 'cat"),
+            "filter: the quote before \"cat\" is never closed"
+        );
         assert_eq!(parse(&"(".repeat(9999)), "filter: nested too deeply");
     }
 
@@ -381,7 +396,8 @@ mod tests {
     /// An expression typed out; lists in brackets.
     fn typed(filter: &Filter) -> String {
         let joined = |list: &[Filter], word: &str| {
-            let list: Vec<String> = list.iter().map(|f| format!("({})", typed(f))).collect();
+            let list: Vec<String> =
+                list.iter().map(|f| format!("({})", typed(f))).collect();
             list.join(word)
         };
         match filter {

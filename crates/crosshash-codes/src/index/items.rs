@@ -18,7 +18,10 @@ impl ItemSet {
 
     /// The items for which `keep` holds, asked in parallel.
     pub fn of(len: usize, keep: impl Fn(u32) -> bool + Sync) -> ItemSet {
-        #[expect(clippy::cast_possible_truncation, reason = "an index has below 2^32 items")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "an index has below 2^32 items"
+        )]
         let word = |at: usize| {
             let bit = |bit: usize| at * 64 + bit < len && keep((at * 64 + bit) as u32);
             (0..64).fold(0_u64, |word, k| word | u64::from(bit(k)) << k)
@@ -61,7 +64,8 @@ impl ItemSet {
 
     fn combine(&self, other: &ItemSet, word: impl Fn(u64, u64) -> u64) -> ItemSet {
         assert_eq!(self.len, other.len, "sets of different items");
-        let words = self.words.iter().zip(&other.words).map(|(&a, &b)| word(a, b)).collect();
+        let words =
+            self.words.iter().zip(&other.words).map(|(&a, &b)| word(a, b)).collect();
         Self::from_words(self.len, words)
     }
 
@@ -111,9 +115,9 @@ impl ItemSet {
     /// The items, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.words.iter().enumerate().flat_map(|(at, &word)| {
-            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| {
-                u32::try_from(at * 64 + bit).unwrap_or(u32::MAX)
-            })
+            (0..64)
+                .filter(move |bit| word >> bit & 1 == 1)
+                .map(move |bit| u32::try_from(at * 64 + bit).unwrap_or(u32::MAX))
         })
     }
 }

@@ -76,11 +76,7 @@ pub(super) struct Progressed {
 
 impl Mih {
     /// Builds the tables, one after the other in parallel; `progress` hears items.
-    pub fn new(
-        codes: Codes,
-        form: Form,
-        progress: &(dyn Fn(usize) + Sync),
-    ) -> Result<Mih> {
+    pub fn new(codes: Codes, form: Form, progress: &(dyn Fn(usize) + Sync)) -> Result<Mih> {
         check_count(&codes)?;
         let bits = codes.bits().get();
         let m = bits.div_ceil(MAX_LENGTH);
@@ -174,8 +170,7 @@ impl Mih {
                 let rows = self.codes.words();
                 for range in ranges {
                     let items = &table.items[range.start as usize..range.end as usize];
-                    self.kernel
-                        .nearer_listed(code, rows, items, range.start, below, found);
+                    self.kernel.nearer_listed(code, rows, items, range.start, below, found);
                 }
                 Held::Rows(rows)
             }
@@ -216,7 +211,9 @@ impl Table {
                 *place += 1;
                 items[at] = item;
                 if form == Form::Fast {
-                    code.iter().enumerate().for_each(|(w, &word)| planes[w * n + at] = word);
+                    code.iter()
+                        .enumerate()
+                        .for_each(|(w, &word)| planes[w * n + at] = word);
                 }
             }
         }
@@ -304,7 +301,8 @@ impl Index for Mih {
     }
 
     fn explain(&self) -> String {
-        let form = if self.form == Form::Fast { "copies of the codes" } else { "items only" };
+        let form =
+            if self.form == Form::Fast { "copies of the codes" } else { "items only" };
         format!("mih: {} tables, {form}, {}", self.tables.len(), self.kernel.name())
     }
 }

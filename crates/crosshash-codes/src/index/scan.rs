@@ -125,7 +125,13 @@ impl Scan {
                 if by_rows {
                     self.kernel.nearer_rows(code, rows, top.below(), &mut found);
                 } else {
-                    self.kernel.nearer(code, planes, &whole(planes), top.below(), &mut found);
+                    self.kernel.nearer(
+                        code,
+                        planes,
+                        &whole(planes),
+                        top.below(),
+                        &mut found,
+                    );
                 }
                 take(&found, start, query, top);
                 // ties with our k-th distance may have lower numbers elsewhere
@@ -152,10 +158,16 @@ impl Scan {
         let mut found = Vec::new();
         let of_query = |(&q, known): (&u32, &AtomicU32)| {
             found.clear();
-            let below =
-                if query.depth() == 0 { 0 } else { known.load(Ordering::Relaxed) };
+            let below = if query.depth() == 0 { 0 } else { known.load(Ordering::Relaxed) };
             let code = queries.code(q as usize);
-            self.kernel.nearer_listed(code, self.codes.words(), &items, 0, below, &mut found);
+            self.kernel.nearer_listed(
+                code,
+                self.codes.words(),
+                &items,
+                0,
+                below,
+                &mut found,
+            );
             let own = |&at: &u64| {
                 let (distance, at) = unkey(at);
                 key(distance, items[at as usize])

@@ -133,7 +133,9 @@ impl Segment {
 
     fn over(map: Arc<memmap2::Mmap>, number: u64) -> Result<Segment> {
         if cfg!(target_endian = "big") {
-            return Err(Error::content("index segments are mapped on little-endian machines"));
+            return Err(Error::content(
+                "index segments are mapped on little-endian machines",
+            ));
         }
         let head = FILE.head(&map)?;
         for entry in &head.entries {
@@ -181,8 +183,10 @@ impl Segment {
             return Ok(Id::Number(entry.parameter + row as u64));
         }
         if let Some(entry) = self.head.find(NUMBERS) {
-            let bytes = entry.slice(&self.map).and_then(|all| all.get(row * 8..row * 8 + 8));
-            let bytes = bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(damaged)?;
+            let bytes =
+                entry.slice(&self.map).and_then(|all| all.get(row * 8..row * 8 + 8));
+            let bytes =
+                bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(damaged)?;
             return Ok(Id::Number(u64::from_le_bytes(bytes)));
         }
         let entry = self.head.find(NAMES).ok_or_else(damaged)?;

@@ -91,7 +91,8 @@ impl Manifest {
     fn parse(text: &str) -> Result<Manifest> {
         let damaged =
             |what: &str| Error::content(format!("damaged: {what}; restore it from a copy"));
-        let (line, sum) = text.split_once('\n').ok_or_else(|| damaged("it is cut short"))?;
+        let (line, sum) =
+            text.split_once('\n').ok_or_else(|| damaged("it is cut short"))?;
         if sum.strip_suffix('\n') != Some(&checksum(line)) {
             return Err(damaged("its checksum does not match"));
         }

@@ -7,7 +7,9 @@ use serde::Serialize;
 use super::file::Segment;
 use super::manifest::{IdKind, Manifest};
 use crate::format::{CodeFile, Id, Ids};
-use crate::index::{Filter, Hit, INDEXES, Index, ItemSet, Query, Scan, Scored, build, rerank};
+use crate::index::{
+    Filter, Hit, INDEXES, Index, ItemSet, Query, Scan, Scored, build, rerank,
+};
 use crate::{Bits, Codes, Error, Labels, Result};
 
 /// Segments of fewer rows are scanned, whatever kind of index is asked for.

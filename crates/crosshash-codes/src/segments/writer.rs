@@ -155,7 +155,9 @@ impl Writer {
             )));
         }
         if let Some(id) = items.ids.as_ref().and_then(twice) {
-            return Err(Error::content(format!("id {id} comes twice; every item needs its own")));
+            return Err(Error::content(format!(
+                "id {id} comes twice; every item needs its own"
+            )));
         }
         let labels = match &items.labels {
             Some(labels) if labels.classes() < manifest.classes => {
@@ -192,7 +194,9 @@ impl Writer {
         next.ids = Some(items.ids.as_ref().map_or(IdKind::Numbers, kind_of));
         next.next_id = match &items.ids {
             None => next.next_id.checked_add(count as u64).ok_or_else(|| {
-                Error::content("the largest id is taken; give the new items ids of their own")
+                Error::content(
+                    "the largest id is taken; give the new items ids of their own",
+                )
             })?,
             Some(Ids::Numbers(ids)) => {
                 let largest = ids.iter().copied().max().unwrap_or(0);
@@ -382,7 +386,8 @@ mod tests {
         assert!(found.is_sorted_by_key(|found| found.hit));
         let file = snapshot.to_code_file().unwrap();
         let Some(Ids::Numbers(ids)) = &file.ids else { return State::new() };
-        let all: State = ids.iter().copied().zip(file.codes.words().iter().copied()).collect();
+        let all: State =
+            ids.iter().copied().zip(file.codes.words().iter().copied()).collect();
         assert_eq!((found.len(), snapshot.len()), (all.len(), all.len()));
         all
     }
@@ -448,7 +453,9 @@ mod tests {
         let mut writer = Writer::create(dir.path(), Bits::new(64).unwrap(), &[]).unwrap();
         writer.insert(&items(&[(1, 1), (2, 2)])).unwrap();
         let err = Writer::open(dir.path()).err().unwrap().to_string();
-        assert!(err.ends_with("another process is writing to this index; wait for it to end"));
+        assert!(
+            err.ends_with("another process is writing to this index; wait for it to end")
+        );
         let old = Snapshot::open(dir.path()).unwrap();
         writer.delete(&[Id::Number(1)]).unwrap();
         writer.compact().unwrap();
@@ -479,7 +486,8 @@ mod tests {
             refused(&named),
             "the index has numbers as ids, the new items have names; one index has one kind"
         );
-        let short = CodeFile::new(Codes::from_words(Bits::new(8).unwrap(), vec![3]).unwrap());
+        let short =
+            CodeFile::new(Codes::from_words(Bits::new(8).unwrap(), vec![3]).unwrap());
         assert_eq!(
             refused(&short),
             "the index has 64 bits a code, the new items has 8; encode both by one model"

@@ -3,6 +3,7 @@
 mod coefficients;
 pub(crate) mod eval;
 mod peer;
+mod search;
 
 use std::process::ExitCode;
 
@@ -21,11 +22,13 @@ pub(crate) struct Args {
 enum What {
     Coefficients(coefficients::Args),
     Eval(eval::Args),
+    Search(search::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
         What::Coefficients(args) => coefficients::run(args),
         What::Eval(args) => eval::run(args),
+        What::Search(args) => search::run(args),
     }
 }

@@ -59,7 +59,9 @@ unsafe fn run<const W: usize, const V: usize>(
                     let from = w * planes.stride + at + v * LANES;
                     // SAFETY: the range lies inside the plane.
                     let codes = unsafe { _mm512_loadu_si512(base.add(from).cast()) };
-                    _mm_prefetch::<_MM_HINT_T0>(base.wrapping_add(from + WORDS_AHEAD).cast());
+                    _mm_prefetch::<_MM_HINT_T0>(
+                        base.wrapping_add(from + WORDS_AHEAD).cast(),
+                    );
                     distances[v] = _mm512_add_epi64(distances[v], ones(codes, query[w]));
                 }
             }
@@ -197,7 +199,9 @@ fn split(rows: &[u64], out: &mut [u64]) {
             let low = _mm512_loadu_si512(group.as_ptr().cast());
             let high = _mm512_loadu_si512(group[8..].as_ptr().cast());
             _mm_prefetch::<_MM_HINT_T0>(group.as_ptr().wrapping_add(WORDS_AHEAD).cast());
-            _mm_prefetch::<_MM_HINT_T0>(group.as_ptr().wrapping_add(WORDS_AHEAD + 8).cast());
+            _mm_prefetch::<_MM_HINT_T0>(
+                group.as_ptr().wrapping_add(WORDS_AHEAD + 8).cast(),
+            );
             let (a, b) = (
                 _mm512_permutex2var_epi64(low, even, high),
                 _mm512_permutex2var_epi64(low, odd, high),

@@ -76,7 +76,10 @@ impl Kernel {
         let end = ranges.iter().map(|range| range.end as usize).max().unwrap_or(0);
         assert!(ranges.iter().all(|range| range.start <= range.end), "ranges go up");
         assert!(end <= planes.stride, "ranges lie inside a plane");
-        assert!((query.len() - 1) * planes.stride + end <= planes.words.len(), "all planes");
+        assert!(
+            (query.len() - 1) * planes.stride + end <= planes.words.len(),
+            "all planes"
+        );
         match self {
             #[cfg(target_arch = "x86_64")]
             Kernel::Avx512 => avx512::nearer(query, planes, ranges, below, out),

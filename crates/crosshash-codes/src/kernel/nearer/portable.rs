@@ -29,7 +29,8 @@ pub(super) fn nearer(
             }
             let counted = &distances[..len];
             if counted.iter().fold(false, |any, &d| any | (d < u64::from(below))) {
-                let near = counted.iter().enumerate().filter(|(_, d)| **d < u64::from(below));
+                let near =
+                    counted.iter().enumerate().filter(|(_, d)| **d < u64::from(below));
                 out.extend(near.map(|(i, &d)| key(d as u32, (start + i) as u32)));
             }
         }
