@@ -21,6 +21,8 @@ use crate::{Codes, Result};
 const BLOCK_WORDS: usize = 4096;
 /// Codes in the first blocks, as long as there is no k-th distance worth the name.
 const FIRST_BLOCK: usize = 256;
+/// Codes that give the first bound.
+const PRIME: usize = 2048;
 /// Queries that share a block.
 const TILE: usize = 256;
 /// So few queries do not pay for turning rows into planes.
@@ -103,12 +105,15 @@ impl Scan {
             return self.listed(queries, tile, known, query, range);
         }
         let width = self.codes.bits().words();
+        let primed = self.prime(queries, tile, known, query, range.clone());
         let mut tops: Vec<Ascending> = known
             .iter()
             .map(|below| Ascending::new(query.depth(), below.load(Ordering::Relaxed)))
             .collect();
         let (mut scratch, mut found) = (Vec::new(), Vec::new());
-        let (mut start, mut size) = (range.start, FIRST_BLOCK);
+        let largest = (BLOCK_WORDS / width).max(FIRST_BLOCK);
+        let (mut start, mut size) =
+            (range.start, if primed { largest } else { FIRST_BLOCK });
         while start < range.end {
             let end = (start + size).min(range.end);
             let rows = &self.codes.words()[start * width..end * width];
@@ -138,9 +143,42 @@ impl Scan {
                 known.fetch_min(top.below() + 1, Ordering::Relaxed);
             }
             start = end;
-            size = (size * 2).min((BLOCK_WORDS / width).max(FIRST_BLOCK));
+            size = (size * 2).min(largest);
         }
         tops.into_iter().map(Ascending::into_keys).collect()
+    }
+
+    /// Bounds the k-th distance of every query by that among the first codes, which a histogram
+    /// tells sooner than taking and giving up one candidate after the other; whether it could.
+    fn prime(
+        &self,
+        queries: &Codes,
+        tile: &[u32],
+        known: &[AtomicU32],
+        query: &Query<'_>,
+        range: Range<usize>,
+    ) -> bool {
+        if query.allowed.is_some() || query.depth() > PRIME / 8 || range.len() < 4 * PRIME {
+            return false;
+        }
+        let width = self.codes.bits().words();
+        let rows = &self.codes.words()[range.start * width..][..PRIME * width];
+        let mut distances = [0; PRIME];
+        let mut histogram = vec![0_u32; self.codes.bits().get() + 1];
+        for (&q, known) in tile.iter().zip(known) {
+            self.kernel.distances(queries.code(q as usize), rows, &mut distances);
+            histogram.fill(0);
+            distances.iter().for_each(|&distance| histogram[usize::from(distance)] += 1);
+            let mut within = 0;
+            let enough = (0_u32..).zip(&histogram).find(|(_, count)| {
+                within += **count as usize;
+                within >= query.depth()
+            });
+            if let Some((distance, _)) = enough {
+                known.fetch_min(distance + 1, Ordering::Relaxed);
+            }
+        }
+        true
     }
 
     /// Few items are allowed: visits only them.
