@@ -41,7 +41,7 @@ pub fn atomically(
 
 /// A new name in a folder outlives a power cut only when the folder has been synced too.
 fn sync_folder(folder: &Path) -> std::io::Result<()> {
-    if cfg!(unix) { std::fs::File::open(folder)?.sync_all() } else { Ok(()) }
+    if cfg!(unix) { fs_err::File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
 /// Temporary files are private; the finished file keeps the mode of the one it replaces, or

@@ -43,7 +43,7 @@ pub(super) fn write(path: &Path, file: &CodeFile) -> Result<()> {
     atomically(path, |out| {
         for (row, code) in packed.chunks_exact(bits.bytes()).enumerate() {
             let labels = file.labels.as_ref().map(|labels| {
-                let numbers = labels.indices(row).map(|label| u32::try_from(label));
+                let numbers = labels.indices(row).map(u32::try_from);
                 numbers.map(|label| label.unwrap_or(u32::MAX)).collect()
             });
             let line = Line {

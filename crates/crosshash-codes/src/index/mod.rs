@@ -136,9 +136,13 @@ pub struct Kind {
     pub name: &'static str,
     /// One line for people.
     pub about: &'static str,
-    /// Builds one; `progress` hears how many of all items are done, where it takes long.
-    pub build: fn(Codes, &(dyn Fn(usize) + Sync)) -> Result<Box<dyn Index>>,
+    /// Builds one.
+    pub build: Build,
 }
+
+/// Makes an index of codes; the closure hears how many of all items are done, where it takes
+/// long.
+pub type Build = fn(Codes, &(dyn Fn(usize) + Sync)) -> Result<Box<dyn Index>>;
 
 /// Every kind of index, in the order tables print them.
 pub const INDEXES: &[Kind] = &[

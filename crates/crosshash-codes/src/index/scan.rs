@@ -236,6 +236,7 @@ fn take(found: &[u64], start: usize, query: &Query<'_>, top: &mut Ascending) {
 
 /// All codes of a block.
 #[expect(clippy::cast_possible_truncation, reason = "a block has some thousand codes")]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
 fn whole(planes: Planes<'_>) -> [Range<u32>; 1] {
     [0..planes.stride as u32]
 }
