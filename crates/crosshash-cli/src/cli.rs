@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Eval(command::eval::Args),
     Sweep(command::sweep::Args),
     EmbedPlot(command::embed_plot::Args),
+    Index(command::index::Args),
+    Search(command::search::Args),
     Coefficients(command::coefficients::Args),
     Bench(command::bench::Args),
 }

@@ -3,11 +3,13 @@
 //! 0: done. 1: ran, but found nothing. 2: bad input or a refused operation. 130: interrupted.
 
 mod cli;
+mod code_args;
 mod command;
 mod directions;
 mod file;
 mod fit;
 mod interrupt;
+mod npz;
 mod plot;
 mod progress;
 

@@ -58,6 +58,15 @@ fn every_part_stands_in_its_table() {
     let tables = [
         ("crates/crosshash-codes/src/eval", "crates/crosshash-codes/src/eval/mod.rs"),
         ("crates/crosshash-codes/src/kernel", "crates/crosshash-codes/src/kernel/mod.rs"),
+        ("crates/crosshash-codes/src/index", "crates/crosshash-codes/src/index/mod.rs"),
+        (
+            "crates/crosshash-codes/src/exchange",
+            "crates/crosshash-codes/src/exchange/mod.rs",
+        ),
+        (
+            "crates/crosshash-codes/src/segments",
+            "crates/crosshash-codes/src/segments/mod.rs",
+        ),
         ("crates/crosshash/src/data/read", "crates/crosshash/src/data/read/mod.rs"),
         ("crates/crosshash/src/supervise", "crates/crosshash/src/supervise/mod.rs"),
         ("crates/crosshash/src/loss", "crates/crosshash/src/loss/mod.rs"),

@@ -141,6 +141,15 @@ impl Codes {
         Codes { bits, words: Words::Shared(words) }
     }
 
+    /// The same codes, held so that clones share them.
+    #[must_use]
+    pub fn shared(self) -> Codes {
+        match self.words {
+            Words::Owned(words) => Codes::from_shared(self.bits, Arc::new(words)),
+            Words::Shared(_) => self,
+        }
+    }
+
     /// Codes from packed bytes, [`Bits::bytes`] a row; padding bits must be zero.
     pub fn from_packed(bits: Bits, bytes: &[u8], order: BitOrder) -> Result<Codes> {
         let width = bits.bytes();

@@ -34,11 +34,15 @@
 mod codes;
 mod error;
 pub mod eval;
+pub mod exchange;
 pub mod format;
+pub mod index;
 pub mod kernel;
 mod labels;
 pub mod npy;
 pub mod read;
+mod sections;
+pub mod segments;
 pub mod write;
 
 pub use codes::{BitOrder, Bits, Codes};

@@ -47,6 +47,32 @@ pub fn codes(path: &Path, options: &CodeOptions) -> Result<Codes> {
     all.pop().ok_or_else(|| Error::Empty { what: "no file of codes".into() })
 }
 
+/// Reads real values, one a bit, row by row: queries for re-ranking.
+pub fn reals(path: &Path, bits: Bits) -> Result<Vec<f32>> {
+    let npy = Npy::open(path)?;
+    let read = || {
+        let (rows, columns) = npy.matrix("real-valued queries are a matrix, n x bits")?;
+        if columns != bits.get() {
+            return Err(Error::content(format!(
+                "{columns} columns; the codes have {bits} bits, and one value a bit is needed"
+            )));
+        }
+        let mut values = Vec::with_capacity(rows * columns);
+        #[expect(clippy::cast_possible_truncation, reason = "single precision is enough")]
+        npy.each(|row, column, value| {
+            if !value.is_finite() {
+                let wanted = "is no finite number".into();
+                let value = value.to_string();
+                return Err(Error::BadValue { row, column, value, wanted });
+            }
+            values.push(value as f32);
+            Ok(())
+        })?;
+        Ok(values)
+    };
+    read().map_err(|err| err.at(path))
+}
+
 /// Reads files of codes that will be compared with each other, all in one reading.
 pub fn codes_together(paths: &[&Path], options: &CodeOptions) -> Result<Vec<Codes>> {
     let sources = paths

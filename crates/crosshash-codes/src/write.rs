@@ -33,10 +33,18 @@ pub fn atomically(
     })?;
     out.flush().map_err(named)?;
     drop(out);
+    #[cfg(test)]
+    let aside = cut::here(aside)?;
     readable_by_all(aside.as_file(), path).map_err(named)?;
     aside.as_file().sync_all().map_err(named)?;
     aside.persist(path).map_err(|err| named(err.error))?;
+    sync_folder(folder).map_err(named)?;
     Ok(())
+}
+
+/// A new name in a folder outlives a power cut only when the folder has been synced too.
+fn sync_folder(folder: &Path) -> std::io::Result<()> {
+    if cfg!(unix) { fs_err::File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
 /// Temporary files are private; the finished file keeps the mode of the one it replaces, or
@@ -54,6 +62,38 @@ fn readable_by_all(file: &std::fs::File, path: &Path) -> std::io::Result<()> {
 #[cfg(not(unix))]
 fn readable_by_all(_: &std::fs::File, _: &Path) -> std::io::Result<()> {
     Ok(())
+}
+
+/// Power cuts for tests: of all bytes this thread writes, so many arrive, the rest does not.
+#[cfg(test)]
+pub(crate) mod cut {
+    use std::cell::Cell;
+
+    use tempfile::NamedTempFile;
+
+    use crate::{Error, Result};
+
+    thread_local! {
+        /// How many bytes still arrive; `None` for all. A rename counts as one more.
+        pub(crate) static LEFT: Cell<Option<u64>> = const { Cell::new(None) };
+    }
+
+    /// Leaves a file as a cut would, and stops the work, if the power goes while it is written.
+    pub(super) fn here(aside: NamedTempFile) -> Result<NamedTempFile> {
+        let length = aside.as_file().metadata()?.len();
+        match LEFT.get() {
+            Some(left) if left <= length => {
+                LEFT.set(Some(0));
+                aside.as_file().set_len(left)?;
+                aside.keep().map_err(|err| err.error)?;
+                Err(Error::content("the power is gone"))
+            }
+            left => {
+                LEFT.set(left.map(|left| left - length - 1));
+                Ok(aside)
+            }
+        }
+    }
 }
 
 #[cfg(test)]

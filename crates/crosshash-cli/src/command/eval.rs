@@ -9,12 +9,13 @@ use clap::ValueEnum;
 use crosshash_codes::eval::{
     ApDenominator, Bounds, EmptyQueries, METRICS, Options, Report, evaluate,
 };
-use crosshash_codes::read::{self, CodeOptions, Layout};
-use crosshash_codes::{BitOrder, Bits, Codes, Labels};
+use crosshash_codes::read;
+use crosshash_codes::{Codes, Labels};
 use serde_json::{Map, Value, json};
 
 use crosshash::evaluate::every_direction;
 
+use crate::code_args::CodeArgs;
 use crate::directions;
 use crate::plot;
 use crate::progress::Progress;
@@ -70,17 +71,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', value_parser = rank)]
     at: Vec<usize>,
 
-    /// Code length, where the file does not say it (packed codes: 8 x bytes).
-    #[arg(long, value_name = "R")]
-    bits: Option<usize>,
-
-    /// What the values of a code matrix mean.
-    #[arg(long, value_enum, default_value_t = LayoutArg::Auto)]
-    layout: LayoutArg,
-
-    /// Which bit of a packed byte comes first; `auto` tells it from the padding.
-    #[arg(long, value_enum, default_value_t = OrderArg::Auto)]
-    bit_order: OrderArg,
+    #[command(flatten)]
+    layout: CodeArgs,
 
     /// What MAP@K divides by; MAP over the whole ranking always divides by R.
     #[arg(long, value_enum, default_value_t = DenominatorArg::Min)]
@@ -101,27 +93,6 @@ pub(crate) struct Args {
     /// Draw precision-recall and top-N precision curves.
     #[arg(long, value_name = "OUT.svg")]
     plot: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum LayoutArg {
-    /// packed if uint8 and not all 0/1; else one value a bit
-    Auto,
-    /// uint8, eight bits a byte
-    Packed,
-    /// one value a bit: 0/1 or -1/+1
-    Matrix,
-    /// real values; bit 1 iff >= 0
-    Real,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum OrderArg {
-    Auto,
-    /// lowest bit first: FAISS, crosshash, np.packbits(bitorder="little")
-    Lsb,
-    /// highest bit first: np.packbits, PostgreSQL, Milvus
-    Msb,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -229,20 +200,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn read_codes(args: &Args) -> Result<(Codes, Codes)> {
-    let options = CodeOptions {
-        bits: args.bits.map(Bits::new).transpose().context("--bits")?,
-        layout: match args.layout {
-            LayoutArg::Auto => Layout::Auto,
-            LayoutArg::Packed => Layout::Packed,
-            LayoutArg::Matrix => Layout::Matrix,
-            LayoutArg::Real => Layout::Real,
-        },
-        order: match args.bit_order {
-            OrderArg::Auto => None,
-            OrderArg::Lsb => Some(BitOrder::Lsb),
-            OrderArg::Msb => Some(BitOrder::Msb),
-        },
-    };
+    let options = args.layout.options()?;
     let mut codes = read::codes_together(&[args.query(), args.database()], &options)?;
     match (codes.pop(), codes.pop()) {
         (Some(database), Some(query)) => Ok((query, database)),

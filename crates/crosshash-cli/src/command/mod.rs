@@ -7,6 +7,8 @@ pub(crate) mod demo;
 pub(crate) mod embed_plot;
 pub(crate) mod encode;
 pub(crate) mod eval;
+pub(crate) mod index;
+pub(crate) mod search;
 pub(crate) mod sweep;
 pub(crate) mod train;
 
@@ -31,6 +33,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Eval(args) => eval::run(&args),
         Command::Sweep(args) => sweep::run(&args),
         Command::EmbedPlot(args) => embed_plot::run(&args),
+        Command::Index(args) => index::run(&args),
+        Command::Search(args) => search::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Coefficients(args) => coefficients::run(&args),
     }

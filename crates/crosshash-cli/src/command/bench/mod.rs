@@ -3,6 +3,7 @@
 mod coefficients;
 pub(crate) mod eval;
 mod peer;
+mod search;
 mod train;
 
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ enum What {
     Coefficients(coefficients::Args),
     Eval(eval::Args),
     Train(train::Args),
+    Search(search::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -30,5 +32,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         What::Coefficients(args) => coefficients::run(args),
         What::Eval(args) => eval::run(args),
         What::Train(args) => train::run(args),
+        What::Search(args) => search::run(args),
     }
 }

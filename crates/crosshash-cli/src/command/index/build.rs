@@ -1,0 +1,145 @@
+//! `crosshash index build` and `crosshash index add`: items from files into an index.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+use crosshash_codes::exchange::{format_of, read_ids};
+use crosshash_codes::format::CodeFile;
+use crosshash_codes::read;
+use crosshash_codes::segments::Writer;
+
+use crate::code_args::CodeArgs;
+use crate::progress::say;
+
+const BUILD_EXAMPLES: &str = "\
+Examples:
+  From packed codes of any tool; items are numbered from 0:
+    crosshash index build photos.index --codes codes.npy
+
+  With ids and labels, one a line or a row:
+    crosshash index build photos.index --codes codes.npy --ids ids.txt --labels labels.npy
+
+  From a trained run, whose files hold ids and labels; a FAISS IndexBinaryFlat; JSON lines:
+    crosshash index build photos.index --codes run/codes/database.image.codes
+    crosshash index build photos.index --codes flat.faiss
+    crosshash index build photos.index --codes items.jsonl";
+
+const ADD_EXAMPLES: &str = "\
+Examples:
+    crosshash index add photos.index --codes new.npy --ids new.txt
+    crosshash index add photos.index --codes changed.jsonl --upsert
+
+Adding is one commit: after a crash all of the new items are there, or none.";
+
+/// The items to be indexed.
+#[derive(clap::Args)]
+struct Items {
+    /// Codes: .npy, .codes, .faiss (IndexBinaryFlat) or .jsonl.
+    #[arg(long, value_name = "FILE")]
+    codes: PathBuf,
+
+    /// Ids: text, one a line (all numbers, or names), or a .npy vector (default: those in the
+    /// file of codes, or counted).
+    #[arg(long, value_name = "FILE")]
+    ids: Option<PathBuf>,
+
+    /// Labels: .npy matrix of 0/1, .npy vector of class numbers, or text with the label numbers
+    /// of one item a line (default: those in the file of codes).
+    #[arg(long, value_name = "FILE")]
+    labels: Option<PathBuf>,
+
+    #[command(flatten)]
+    layout: CodeArgs,
+}
+
+impl Items {
+    fn read(&self) -> Result<CodeFile> {
+        let format = format_of(&self.codes).context("--codes")?;
+        let mut file = (format.read)(&self.codes, &self.layout.options()?)?;
+        if let Some(path) = &self.ids {
+            file.ids = Some(read_ids(path)?);
+        }
+        if let Some(path) = &self.labels {
+            file.labels = Some(read::labels(path)?);
+        }
+        Ok(file)
+    }
+}
+
+/// Make an index.
+#[derive(clap::Args)]
+#[command(after_help = BUILD_EXAMPLES)]
+pub(super) struct BuildArgs {
+    /// The folder to make.
+    index: PathBuf,
+
+    #[command(flatten)]
+    items: Items,
+
+    /// Names of the labels, one a line in the order of their numbers, for filters.
+    #[arg(long, value_name = "FILE")]
+    label_names: Option<PathBuf>,
+}
+
+/// Add items to an index.
+#[derive(clap::Args)]
+#[command(after_help = ADD_EXAMPLES)]
+pub(super) struct AddArgs {
+    /// The folder of the index.
+    index: PathBuf,
+
+    #[command(flatten)]
+    items: Items,
+
+    /// Replace items whose ids are there already instead of refusing them.
+    #[arg(long)]
+    upsert: bool,
+}
+
+pub(super) fn build(args: &BuildArgs) -> Result<ExitCode> {
+    if crosshash_codes::segments::is_index(&args.index) {
+        bail!(
+            "{} is an index already: `crosshash index add` adds to it",
+            args.index.display()
+        );
+    }
+    let items = args.items.read()?;
+    let names = match &args.label_names {
+        Some(path) => lines(path)?,
+        None => Vec::new(),
+    };
+    let count = items.codes.len();
+    let is_new = !args.index.exists();
+    let make = || Writer::create(&args.index, items.codes.bits(), &names)?.insert(&items);
+    if let Err(err) = make() {
+        if is_new {
+            fs_err::remove_dir_all(&args.index)?; // nothing half-made is left behind
+        }
+        return Err(err.into());
+    }
+    say(format!(
+        "{count} items of {} bits in {}",
+        items.codes.bits(),
+        args.index.display()
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn add(args: &AddArgs) -> Result<ExitCode> {
+    let mut writer = Writer::open(&args.index)?;
+    let items = args.items.read()?;
+    let count = items.codes.len();
+    if args.upsert {
+        let replaced = writer.upsert(&items)?;
+        say(format!("{} items added, {replaced} replaced", count - replaced));
+    } else {
+        writer.insert(&items)?;
+        say(format!("{count} items added"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn lines(path: &Path) -> Result<Vec<String>> {
+    Ok(fs_err::read_to_string(path)?.lines().map(str::to_owned).collect())
+}

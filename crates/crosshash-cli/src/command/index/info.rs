@@ -1,0 +1,57 @@
+//! `crosshash index info`: what an index holds.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use crosshash_codes::segments::Snapshot;
+
+/// Tell what an index holds.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+    crosshash index info photos.index
+    crosshash index info photos.index --verify --json")]
+pub(super) struct Args {
+    /// The folder of the index.
+    index: PathBuf,
+
+    /// Read everything and compare it with its checksums.
+    #[arg(long)]
+    verify: bool,
+
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<ExitCode> {
+    let snapshot = Snapshot::open(&args.index)?;
+    if args.verify {
+        snapshot.verify()?;
+    }
+    let info = snapshot.info();
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let mut value = serde_json::to_value(&info)?;
+        if args.verify {
+            value["verified"] = true.into();
+        }
+        writeln!(out, "{}", serde_json::to_string_pretty(&value)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    writeln!(out, "items     {}", info.items)?;
+    writeln!(out, "removed   {} (their room is given back by compact)", info.removed)?;
+    writeln!(out, "bits      {}", info.bits)?;
+    writeln!(out, "ids       {}", info.ids.unwrap_or("none yet"))?;
+    let named = if info.label_names { ", named" } else { "" };
+    writeln!(out, "labels    {}{named}", info.labels)?;
+    writeln!(out, "segments  {}", info.segments)?;
+    writeln!(out, "commits   {}", info.commit)?;
+    writeln!(out, "bytes     {}", info.bytes)?;
+    if args.verify {
+        writeln!(out, "verified  every checksum matches")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,42 @@
+//! `crosshash index`: indexes on disk that live: build, add, delete, info, compact, export,
+//! snapshot.
+
+mod build;
+mod change;
+mod export;
+mod info;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+/// Make and change indexes on disk: items with ids and labels that come and go.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Build(build::BuildArgs),
+    Add(build::AddArgs),
+    Delete(change::DeleteArgs),
+    Info(info::Args),
+    Compact(change::CompactArgs),
+    Export(export::ExportArgs),
+    Snapshot(export::SnapshotArgs),
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    match &args.what {
+        What::Build(args) => build::build(args),
+        What::Add(args) => build::add(args),
+        What::Delete(args) => change::delete(args),
+        What::Info(args) => info::run(args),
+        What::Compact(args) => change::compact(args),
+        What::Export(args) => export::export(args),
+        What::Snapshot(args) => export::snapshot(args),
+    }
+}

@@ -1,0 +1,75 @@
+//! Search results as a NumPy `.npz`: an uncompressed zip of `.npy` arrays. The crate `zip` knows
+//! the container; the headers are written here because fixed-width text (`<U`), which ids may
+//! need, is not written by `npyz`.
+
+use std::io::{Seek, Write};
+use std::path::Path;
+
+use anyhow::Result;
+use crosshash_codes::write::atomically;
+use zip::write::{SimpleFileOptions, ZipWriter};
+
+/// A matrix to be written: its name, NumPy's type, and the bytes of its values by rows.
+pub(crate) struct Array {
+    pub(crate) name: &'static str,
+    pub(crate) dtype: String,
+    pub(crate) shape: (usize, usize),
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Array {
+    pub(crate) fn numbers<T: Copy, const N: usize>(
+        name: &'static str,
+        dtype: &str,
+        shape: (usize, usize),
+        values: &[T],
+        bytes: impl Fn(T) -> [u8; N],
+    ) -> Array {
+        let bytes = values.iter().flat_map(|&value| bytes(value)).collect();
+        Array { name, dtype: dtype.into(), shape, bytes }
+    }
+
+    /// Texts of one width, padded with zeros: NumPy's `<U`.
+    pub(crate) fn texts(
+        name: &'static str,
+        shape: (usize, usize),
+        texts: &[String],
+    ) -> Array {
+        let width = texts.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(1);
+        let mut bytes = Vec::with_capacity(texts.len() * width * 4);
+        for text in texts {
+            let letters = text.chars().map(u32::from).chain(std::iter::repeat(0));
+            letters.take(width).for_each(|letter| bytes.extend(letter.to_le_bytes()));
+        }
+        Array { name, dtype: format!("<U{width}"), shape, bytes }
+    }
+}
+
+/// Writes the file, whole or not at all.
+pub(crate) fn write(path: &Path, arrays: &[Array]) -> Result<()> {
+    atomically(path, |out| Ok(fill(out, arrays)?))?;
+    Ok(())
+}
+
+fn fill(out: &mut (impl Write + Seek), arrays: &[Array]) -> std::io::Result<()> {
+    let mut zip = ZipWriter::new(out);
+    let options = SimpleFileOptions::default()
+        .compression_method(zip::CompressionMethod::Stored)
+        .large_file(true);
+    for array in arrays {
+        zip.start_file(format!("{}.npy", array.name), options)?;
+        let (rows, columns) = array.shape;
+        let text = format!(
+            "{{'descr': '{}', 'fortran_order': False, 'shape': ({rows}, {columns}), }}",
+            array.dtype
+        );
+        // magic, version and length take ten bytes; the data begin at a multiple of 64
+        let length = (10 + text.len() + 1).next_multiple_of(64) - 10;
+        zip.write_all(b"\x93NUMPY\x01\x00")?;
+        zip.write_all(&u16::try_from(length).unwrap_or(0).to_le_bytes())?;
+        zip.write_all(format!("{text:<width$}\n", width = length - 1).as_bytes())?;
+        zip.write_all(&array.bytes)?;
+    }
+    zip.finish()?;
+    Ok(())
+}

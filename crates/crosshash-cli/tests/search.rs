@@ -1,0 +1,328 @@
+//! `crosshash index`, `crosshash search` and `crosshash bench search` end to end.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crosshash_codes::format::{CodeFile, Ids};
+use crosshash_codes::{BitOrder, Bits, Codes, Labels, npy};
+use serde_json::Value;
+
+fn crosshash(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_crosshash")).args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Standard output of a command that must end with a code.
+fn ends(code: i32, args: &[&str]) -> (String, String) {
+    let out = crosshash(args);
+    let (stdout, stderr) = (text(&out.stdout), text(&out.stderr));
+    assert_eq!(out.status.code(), Some(code), "{args:?}: {stdout}{stderr}");
+    (stdout, stderr)
+}
+
+fn path(folder: &Path, name: &str) -> String {
+    folder.join(name).to_str().unwrap().to_owned()
+}
+
+fn codes(words: &[u64]) -> Codes {
+    Codes::from_words(Bits::new(16).unwrap(), words.to_vec()).unwrap()
+}
+
+/// Ids and distances of the first query.
+fn hits(index: &str, query: &str, more: &[&str]) -> Vec<(String, u64)> {
+    let mut args = vec!["search", index, "--codes", query, "--json"];
+    args.extend(more);
+    let found: Value = serde_json::from_str(&ends(0, &args).0).unwrap();
+    let hit = |hit: &Value| {
+        let id = hit["id"].to_string().trim_matches('"').to_owned();
+        (id, hit["distance"].as_u64().unwrap())
+    };
+    found[0]["hits"].as_array().unwrap().iter().map(hit).collect()
+}
+
+fn pairs(wanted: &[(&str, u64)]) -> Vec<(String, u64)> {
+    wanted.iter().map(|&(id, distance)| (id.to_owned(), distance)).collect()
+}
+
+#[test]
+fn an_index_lives() {
+    let dir = tempfile::tempdir().unwrap();
+    let (index, query) = (path(dir.path(), "x.index"), path(dir.path(), "q.npy"));
+    let (database, labels) = (path(dir.path(), "d.npy"), path(dir.path(), "y.txt"));
+    npy::write_packed(query.as_ref(), &codes(&[0xFF00]), BitOrder::Lsb).unwrap();
+    let words = [0xFF00, 0xFF01, 0xFF03, 0xFF10, 0x00FF];
+    npy::write_packed(database.as_ref(), &codes(&words), BitOrder::Lsb).unwrap();
+    fs_err::write(&labels, "0 1\n1\n2\n1\n0\n").unwrap();
+    let names = path(dir.path(), "names.txt");
+    fs_err::write(&names, "sea\nred car\nsky\n").unwrap();
+    let build = |index: &str| {
+        ends(
+            0,
+            &[
+                "index",
+                "build",
+                index,
+                "--codes",
+                &database,
+                "--labels",
+                &labels,
+                "--label-names",
+                &names,
+            ],
+        );
+    };
+    build(&index);
+    let all = pairs(&[("0", 0), ("1", 1), ("3", 1), ("2", 2), ("4", 16)]);
+    for kind in ["auto", "scan", "mih", "mih-lean"] {
+        assert_eq!(hits(&index, &query, &["--index", kind]), all, "{kind}");
+    }
+    assert_eq!(hits(&index, &query, &["-k", "2", "--skip", "1"]), all[1..3]);
+    assert_eq!(hits(&index, &query, &["--radius", "1"]), all[..3]);
+    let filter = "label in ('red car', sky) and not id in (1)";
+    assert_eq!(
+        hits(&index, &query, &["--filter", filter]),
+        pairs(&[("0", 0), ("3", 1), ("2", 2)])
+    );
+    let (table, _) = ends(0, &["search", &index, "--codes", &query, "-k", "1"]);
+    assert!(table.ends_with("    0     1  0            0  sea, red car\n"), "{table}");
+
+    // change it
+    let new = path(dir.path(), "new.jsonl");
+    fs_err::write(&new, "{\"id\":4,\"code\":\"00fe\"}\n{\"id\":9,\"code\":\"00ff\"}\n")
+        .unwrap();
+    let (_, err) = ends(2, &["index", "add", &index, "--codes", &new]);
+    assert!(
+        err.contains("row 0: id 4 is in the index already; upsert replaces it"),
+        "{err}"
+    );
+    let kept = path(dir.path(), "kept.index");
+    ends(0, &["index", "snapshot", &index, &kept]);
+    let (_, said) = ends(0, &["index", "add", &index, "--codes", &new, "--upsert"]);
+    assert_eq!(said, "1 items added, 1 replaced\n");
+    let (_, said) = ends(0, &["index", "delete", &index, "--ids", "1,77"]);
+    assert_eq!(said, "1 items removed, 5 left\n");
+    let now = pairs(&[("0", 0), ("9", 0), ("3", 1), ("4", 1), ("2", 2)]);
+    assert_eq!(hits(&index, &query, &[]), now);
+    ends(0, &["index", "compact", &index]);
+    assert_eq!(hits(&index, &query, &[]), now);
+    assert_eq!(hits(&kept, &query, &[]), all);
+    let (info, _) = ends(0, &["index", "info", &index, "--verify", "--json"]);
+    let info: Value = serde_json::from_str(&info).unwrap();
+    assert_eq!((&info["items"], &info["removed"]), (&5.into(), &0.into()));
+    assert_eq!((&info["segments"], &info["verified"]), (&1.into(), &true.into()));
+    ends(1, &["index", "delete", &index, "--filter", "label = sea and label = sky"]);
+
+    // out and in again by every format that keeps ids
+    for ending in ["jsonl", "codes"] {
+        let out = path(dir.path(), &format!("out.{ending}"));
+        let again = path(dir.path(), &format!("{ending}.index"));
+        ends(0, &["index", "export", &index, "--out", &out]);
+        ends(0, &["index", "build", &again, "--codes", &out]);
+        assert_eq!(hits(&again, &query, &[]), now);
+    }
+    for ending in ["npy", "faiss"] {
+        let out = path(dir.path(), &format!("out.{ending}"));
+        let again = path(dir.path(), &format!("{ending}.index"));
+        let (_, said) = ends(0, &["index", "export", &index, "--out", &out]);
+        assert!(said.contains("keeps no ids"), "{said}");
+        ends(0, &["index", "build", &again, "--codes", &out]);
+        assert_eq!(hits(&again, &query, &[])[4].1, 2);
+    }
+}
+
+#[test]
+fn refusals_exit_with_two_and_say_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let (index, query) = (path(dir.path(), "x.index"), path(dir.path(), "q.npy"));
+    npy::write_packed(query.as_ref(), &codes(&[5, 6]), BitOrder::Lsb).unwrap();
+    let refused = |args: &[&str]| ends(2, args).1;
+    let nowhere = path(dir.path(), "nowhere");
+    let err = refused(&["search", &nowhere, "--codes", &query]);
+    assert!(err.contains("neither the folder of an index"), "{err}");
+    ends(0, &["index", "build", &index, "--codes", &query]);
+    let err = refused(&["index", "build", &index, "--codes", &query]);
+    assert!(err.contains("is an index already: `crosshash index add` adds to it"), "{err}");
+    let err = refused(&["search", &index, "--codes", &query, "--filter", "label = 3"]);
+    assert!(err.contains("filter: label 3 is out of range, there are 0 labels"), "{err}");
+    let err = refused(&["search", &index, "--codes", &query, "--index", "hnsw"]);
+    assert!(err.contains("try one of: scan, mih-lean, mih, auto"), "{err}");
+    let err = refused(&["search", &index, "--text", "a dog"]);
+    assert!(err.contains("--text and --input need a model"), "{err}");
+    let err = refused(&["search", &index, "--codes", &query, "--out", "x.csv"]);
+    assert!(err.contains("name a file that ends in .npz"), "{err}");
+    let err = refused(&["index", "export", &index, "--out", "x.csv"]);
+    assert!(err.contains("name a file that ends in .codes, .npy, .faiss, .jsonl"), "{err}");
+    let err = refused(&["index", "delete", &index]);
+    assert!(err.contains("name items: --ids, --ids-file or --filter"), "{err}");
+    // nothing half-made is left where an index could not be built
+    let broken = path(dir.path(), "broken.index");
+    let ids = path(dir.path(), "ids.txt");
+    fs_err::write(&ids, "a\n").unwrap();
+    let err = refused(&["index", "build", &broken, "--codes", &query, "--ids", &ids]);
+    assert!(
+        err.contains("the codes has 2 rows, the ids has 1; every code needs one"),
+        "{err}"
+    );
+    assert!(!Path::new(&broken).exists());
+    // a damaged segment is found out
+    let segment = path(Path::new(&index), "00000001.segment");
+    let mut bytes = fs_err::read(&segment).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs_err::write(&segment, bytes).unwrap();
+    let err = refused(&["index", "info", &index, "--verify"]);
+    assert!(err.contains("corrupt: the checksum of section 1 does not match"), "{err}");
+    // nothing found is 1
+    let far = path(dir.path(), "far.npy");
+    npy::write_packed(far.as_ref(), &codes(&[0xFFFF]), BitOrder::Lsb).unwrap();
+    ends(1, &["search", &index, "--codes", &far, "--radius", "2"]);
+}
+
+#[test]
+fn arrays_for_numpy_and_real_valued_queries() {
+    let dir = tempfile::tempdir().unwrap();
+    let (index, items) = (path(dir.path(), "x.index"), path(dir.path(), "d.codes"));
+    let file = CodeFile {
+        codes: codes(&[1, 2, 3]),
+        ids: Some(Ids::Names(["a", "b\u{e9}", "c"].map(str::to_owned).to_vec())),
+        labels: Some(Labels::from_indices(2, [[0_u32], [1], [0]]).unwrap()),
+    };
+    file.write(items.as_ref()).unwrap();
+    ends(0, &["index", "build", &index, "--codes", &items]);
+    let (query, out) = (path(dir.path(), "q.npy"), path(dir.path(), "n.npz"));
+    npy::write_packed(query.as_ref(), &codes(&[1, 2]), BitOrder::Lsb).unwrap();
+    ends(0, &["search", &index, "--codes", &query, "-k", "2", "--out", &out]);
+    let bytes = fs_err::read(&out).unwrap();
+    assert!(bytes.starts_with(b"PK"));
+    let script = "import sys, numpy as np\nz = np.load(sys.argv[1])\n\
+                  print(z['ids'].tolist(), z['distances'].tolist(), z['items'].tolist())";
+    let numpy = Command::new("python3").args(["-c", script, &out]).output();
+    match numpy {
+        Ok(ran) if ran.status.success() => assert_eq!(
+            text(&ran.stdout),
+            "[['a', 'c'], ['b\u{e9}', 'c']] [[0, 1], [0, 1]] [[0, 2], [1, 2]]\n"
+        ),
+        _ => say("NumPy is not here: the arrays were not opened"),
+    }
+    // a query that is sure of bit 1 only: codes with it come first, by descending score
+    let mut row = vec![-0.01_f32; 16];
+    row[0] = 0.5;
+    row[1] = 3.0;
+    let reals = path(dir.path(), "r.npy");
+    npy::write_matrix(reals.as_ref(), 1, 16, row).unwrap();
+    let (found, _) = ends(0, &["search", &index, "--rerank", &reals, "--json"]);
+    let found: Value = serde_json::from_str(&found).unwrap();
+    let hits = found[0]["hits"].as_array().unwrap();
+    let ids: Vec<&str> = hits.iter().map(|hit| hit["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["c", "b\u{e9}", "a"]);
+    assert!((hits[0]["score"].as_f64().unwrap() - 3.64).abs() < 1e-4);
+}
+
+#[expect(clippy::print_stderr, reason = "a part that is left out must say so")]
+fn say(line: &str) {
+    eprintln!("skipped: {line}");
+}
+
+#[test]
+fn words_find_the_items_of_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, run) = (path(dir.path(), "data"), path(dir.path(), "run"));
+    ends(
+        0,
+        &[
+            "data",
+            "synth",
+            "--out",
+            &data,
+            "--items",
+            "300",
+            "--labels",
+            "5",
+            "--modalities",
+            "photo:16,words:40:text",
+            "--seed",
+            "1",
+        ],
+    );
+    ends(
+        0,
+        &[
+            "train",
+            &data,
+            "--out",
+            &run,
+            "--bits",
+            "32",
+            "--set",
+            "hidden=32",
+            "--set",
+            "hidden_sparse=32",
+            "--set",
+            "epochs=8",
+            "--set",
+            "rate=0.05",
+        ],
+    );
+    let (found, _) = ends(0, &["search", &run, "--text", "w1 w2", "-k", "5", "--json"]);
+    let found: Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(found[0]["hits"].as_array().unwrap().len(), 5);
+    let (again, _) = ends(
+        0,
+        &[
+            "search",
+            &run,
+            "--text",
+            "w1 w2",
+            "--text",
+            "w3",
+            "-k",
+            "5",
+            "--json",
+            "--asymmetric",
+        ],
+    );
+    let again: Value = serde_json::from_str(&again).unwrap();
+    assert_eq!(again.as_array().unwrap().len(), 2);
+    assert!(again[0]["hits"][0]["score"].is_number());
+    ends(0, &["search", &run, "--text", "w1", "--target", "words", "-k", "1"]);
+    let (_, err) = ends(2, &["search", &run, "--text", "w1", "--target", "sound"]);
+    assert!(
+        err.contains("sound is not a modality of the run; there are photo, words"),
+        "{err}"
+    );
+    let (_, err) = ends(2, &["search", &run]);
+    assert!(
+        err.contains("name the modality of the queries")
+            || err.contains("name the queries")
+    );
+}
+
+#[test]
+fn the_benchmark_runs_without_a_peer() {
+    let (rows, _) = ends(
+        0,
+        &[
+            "bench",
+            "search",
+            "--items",
+            "20000",
+            "--bits",
+            "64",
+            "--batch",
+            "1,10",
+            "-k",
+            "5",
+            "--no-peer",
+            "--json",
+        ],
+    );
+    let rows: Vec<Value> =
+        rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    let of = |name: &str| rows.iter().filter(|row| row["index"] == name).count();
+    assert_eq!((of("scan"), of("mih"), of("auto"), of("mih-lean")), (4, 4, 4, 4));
+    assert!(rows[0]["memory_gb_per_s"].as_f64().unwrap() > 0.0);
+}

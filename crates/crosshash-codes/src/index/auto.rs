@@ -1,0 +1,264 @@
+//! The faster of scan and multi-index hashing, query by query.
+//!
+//! Both are exact, so only time is at stake. Building times both on codes drawn from the
+//! database and so learns what a scan costs (for one query, and for each of a batch), what a unit
+//! of hashing work costs, and how much work queries take. A query is hashed where that is
+//! expected to be cheaper, and never for longer than a scan would take: before a radius whose
+//! modelled cost passes what is left, the rest goes to the scan, which starts with the bound
+//! found so far. What queries really cost corrects the expectation, so queries that are unlike
+//! the database are soon sent to the better side too.
+
+use std::sync::Mutex;
+use std::time::Instant;
+
+use rayon::prelude::*;
+
+use super::top::first;
+use super::{Form, Hit, Index, Mih, Query, Scan};
+use crate::{Codes, Result};
+
+/// Fewer codes than this are scanned without a thought.
+const FEW: usize = 1 << 13;
+/// Database codes that serve as sample queries.
+const SAMPLES: usize = 32;
+/// The `k` that samples are timed with.
+const SAMPLE_K: [usize; 3] = [1, 10, 100];
+/// A sample is given up at so many times the cost of a scan.
+const GIVE_UP: f64 = 4.0;
+/// Seconds of a unit of work before any was measured.
+const UNIT: f64 = 1e-9;
+/// Queries of a large batch that are tried before the rest is decided on.
+const TRIAL: usize = 16;
+/// One decision in so many that goes to the scan is tried by hashing again.
+const LOOK_AGAIN: usize = 64;
+
+/// Picks by measurement.
+pub struct Auto {
+    scan: Scan,
+    hashed: Option<Hashed>,
+}
+
+struct Hashed {
+    mih: Mih,
+    /// Seconds a scan takes for one query, and for each of a large batch.
+    scan_one: f64,
+    scan_each: f64,
+    /// What is learned from queries.
+    learned: Mutex<Learned>,
+}
+
+struct Learned {
+    /// Seconds of one unit of hashing work on one thread.
+    unit: f64,
+    /// Seconds a hashed query takes, alone and in a batch, by the logarithm of `k`.
+    alone: Vec<f64>,
+    batch: Vec<f64>,
+    /// How often the scan was preferred.
+    scans: usize,
+}
+
+impl Auto {
+    /// Builds both sides and times them.
+    pub fn new(codes: Codes, progress: &(dyn Fn(usize) + Sync)) -> Result<Auto> {
+        let codes = codes.shared();
+        let scan = Scan::new(codes.clone())?;
+        if codes.len() < FEW {
+            return Ok(Auto { scan, hashed: None });
+        }
+        let mih = Mih::new(codes, Form::Fast, progress)?;
+        let hashed = Hashed::measure(&scan, mih)?;
+        Ok(Auto { scan, hashed: Some(hashed) })
+    }
+}
+
+impl Hashed {
+    fn measure(scan: &Scan, mih: Mih) -> Result<Hashed> {
+        let codes = scan.codes();
+        let drawn: Vec<usize> = (0..SAMPLES)
+            .map(|i| i * codes.len() / SAMPLES + codes.len() / SAMPLES / 2)
+            .collect();
+        let samples = codes.select(&drawn);
+        let query = Query::nearest(10);
+        let seconds = |run: &dyn Fn() -> Result<()>| -> Result<f64> {
+            let mut best = f64::INFINITY;
+            for _ in 0..3 {
+                let start = Instant::now();
+                run()?;
+                best = best.min(start.elapsed().as_secs_f64());
+            }
+            Ok(best)
+        };
+        let one = samples.select(&[0]);
+        let scan_one = seconds(&|| scan.search(&one, &query, &|_| ()).map(|_| ()))?;
+        let scan_all = seconds(&|| scan.search(&samples, &query, &|_| ()).map(|_| ()))?;
+        let scan_each = scan_all / SAMPLES as f64;
+        let learned = sample(&mih, &samples, GIVE_UP * scan_one.max(scan_each));
+        Ok(Hashed { mih, scan_one, scan_each, learned: Mutex::new(learned) })
+    }
+
+    /// Seconds a scan takes per query of a batch.
+    fn scan_seconds(&self, queries: usize) -> f64 {
+        let shared = (self.scan_one - self.scan_each).max(0.0) / queries.max(1) as f64;
+        self.scan_each + shared
+    }
+
+    /// The budget of a hashed query in units of work, if hashing is expected to be faster.
+    fn budget(&self, k: usize, queries: usize) -> Option<usize> {
+        let Ok(mut learned) = self.learned.lock() else { return None };
+        let scan = self.scan_seconds(queries);
+        if learned.expected(queries)[power(k)] >= scan {
+            learned.scans += 1;
+            if !learned.scans.is_multiple_of(LOOK_AGAIN) {
+                return None;
+            }
+        }
+        Some(units(scan * learned.threads(queries), learned.unit))
+    }
+
+    /// Corrects the expectation by what a group of queries took.
+    fn learn(&self, k: usize, batch: usize, group: usize, seconds: f64) {
+        let Ok(mut learned) = self.learned.lock() else { return };
+        let weight = 1.0 - 0.9_f64.powi(i32::try_from(group).unwrap_or(i32::MAX));
+        let expected = &mut learned.expected(batch)[power(k)];
+        *expected += weight * (seconds - *expected);
+    }
+}
+
+impl Learned {
+    fn expected(&mut self, queries: usize) -> &mut Vec<f64> {
+        if queries == 1 { &mut self.alone } else { &mut self.batch }
+    }
+
+    /// How many threads hash a batch; one query is hashed by one.
+    fn threads(&self, queries: usize) -> f64 {
+        rayon::current_num_threads().min(queries.max(1)) as f64
+    }
+}
+
+/// Learns the price of a unit of work and the seconds of some `k`, giving up where one query
+/// takes longer than `limit` seconds.
+fn sample(mih: &Mih, samples: &Codes, limit: f64) -> Learned {
+    let mut unit = UNIT;
+    let mut means = [f64::INFINITY; SAMPLE_K.len()];
+    // the first round warms the caches, the second counts
+    for _ in 0..2 {
+        let (mut work, mut total) = (0_usize, 0.0);
+        for (mean, k) in means.iter_mut().zip(SAMPLE_K) {
+            let start = Instant::now();
+            let mut given_up = 0;
+            for code in samples.iter() {
+                // a code that is its own neighbour is no example: one more is asked for
+                let found = mih.one(code, &Query::nearest(k + 1), units(limit, unit));
+                work += found.work;
+                given_up += usize::from(!found.finished);
+            }
+            let seconds = start.elapsed().as_secs_f64();
+            total += seconds;
+            let punished = seconds + given_up as f64 * limit;
+            *mean = mean.min(punished / samples.len() as f64);
+        }
+        unit = total / work.max(1) as f64;
+    }
+    // in straight lines over the logarithm of k, level beyond what was measured
+    let at = |power: usize| {
+        let low = (power / 3).min(1);
+        let part = ((power - 3 * low) as f64 / 3.0).min(1.0);
+        means[low] + part * (means[low + 1] - means[low])
+    };
+    let alone: Vec<f64> = (0..=usize::BITS as usize).map(at).collect();
+    let threads = rayon::current_num_threads() as f64;
+    let batch = alone.iter().map(|seconds| seconds / threads).collect();
+    Learned { unit, alone, batch, scans: 0 }
+}
+
+fn units(seconds: f64, unit: f64) -> usize {
+    #[expect(clippy::cast_possible_truncation, reason = "saturates, which is meant")]
+    #[expect(clippy::cast_sign_loss, reason = "seconds and prices are positive")]
+    let units = (seconds / unit) as usize;
+    units
+}
+
+/// The power of two at or below `k`.
+fn power(k: usize) -> usize {
+    k.max(1).ilog2() as usize
+}
+
+impl Index for Auto {
+    fn codes(&self) -> &Codes {
+        self.scan.codes()
+    }
+
+    fn search(
+        &self,
+        queries: &Codes,
+        query: &Query<'_>,
+        progress: &(dyn Fn(usize) + Sync),
+    ) -> Result<Vec<Vec<Hit>>> {
+        query.check(self.codes(), queries)?;
+        let Some(hashed) = &self.hashed else {
+            return self.scan.search(queries, query, progress);
+        };
+        let k = query.depth();
+        let mut answers: Vec<Vec<Hit>> = vec![Vec::new(); queries.len()];
+        // (query, bound of its distances) of those that go to the scan
+        let mut rest: Vec<(u32, u32)> = Vec::new();
+        let all: Vec<u32> = (0..u32::try_from(queries.len()).unwrap_or(u32::MAX)).collect();
+        let (trial, others) = all.split_at(TRIAL.min(all.len()));
+        for group in [trial, others].into_iter().filter(|group| !group.is_empty()) {
+            let Some(budget) = hashed.budget(k, queries.len()) else {
+                let below = query.below(self.codes());
+                rest.extend(group.iter().map(|&q| (q, below)));
+                continue;
+            };
+            let start = Instant::now();
+            let one =
+                |&q: &u32| (q, hashed.mih.one(queries.code(q as usize), query, budget));
+            let found: Vec<_> = group.par_iter().map(one).collect();
+            let (mut seconds, before) = (start.elapsed().as_secs_f64(), rest.len());
+            for (q, found) in found {
+                if found.finished {
+                    answers[q as usize] =
+                        query.page(first(found.top.into_keys(), query.depth()));
+                } else {
+                    rest.push((q, found.top.below()));
+                }
+            }
+            seconds += (rest.len() - before) as f64 * hashed.scan_seconds(queries.len());
+            hashed.learn(k, queries.len(), group.len(), seconds / group.len() as f64);
+            progress(group.last().map_or(0, |&q| q as usize + 1) - rest.len());
+        }
+        let (chosen, below): (Vec<u32>, Vec<u32>) = rest.into_iter().unzip();
+        let before = queries.len() - chosen.len();
+        let scanned = self.scan.chosen(queries, &chosen, &below, query, &|done| {
+            progress(before + done);
+        });
+        for (q, hits) in chosen.into_iter().zip(scanned) {
+            answers[q as usize] = hits;
+        }
+        Ok(answers)
+    }
+
+    fn extra_bytes(&self) -> usize {
+        self.hashed.as_ref().map_or(0, |hashed| hashed.mih.extra_bytes())
+    }
+
+    fn explain(&self) -> String {
+        let Some(hashed) = &self.hashed else {
+            return format!("auto: scan, for {} codes are few", self.codes().len());
+        };
+        let times = hashed.learned.lock().map(|l| (l.alone[power(10)], l.batch[power(10)]));
+        let (mih_one, mih_each) = times.unwrap_or((0.0, 0.0));
+        let pick = |mih: f64, scan: f64| if mih < scan { "mih" } else { "scan" };
+        format!(
+            "auto: {} for one query (mih {:.1} us, scan {:.1} us), {} in batches (mih {:.1} us, \
+             scan {:.1} us a query), by {SAMPLES} sample queries with k = 10; {}",
+            pick(mih_one, hashed.scan_one),
+            mih_one * 1e6,
+            hashed.scan_one * 1e6,
+            pick(mih_each, hashed.scan_each),
+            mih_each * 1e6,
+            hashed.scan_each * 1e6,
+            hashed.mih.explain()
+        )
+    }
+}

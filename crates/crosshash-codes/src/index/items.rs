@@ -1,0 +1,164 @@
+//! `ItemSet`: a set of item numbers, one bit each; what filters become.
+
+use rayon::prelude::*;
+
+/// A set of items out of `0 .. len`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemSet {
+    len: usize,
+    count: usize,
+    words: Vec<u64>,
+}
+
+impl ItemSet {
+    /// No item out of `len`.
+    pub fn none(len: usize) -> ItemSet {
+        ItemSet { len, count: 0, words: vec![0; len.div_ceil(64)] }
+    }
+
+    /// The items for which `keep` holds, asked in parallel.
+    pub fn of(len: usize, keep: impl Fn(u32) -> bool + Sync) -> ItemSet {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "an index has below 2^32 items"
+        )]
+        let word = |at: usize| {
+            let bit = |bit: usize| at * 64 + bit < len && keep((at * 64 + bit) as u32);
+            (0..64).fold(0_u64, |word, k| word | u64::from(bit(k)) << k)
+        };
+        let words: Vec<u64> =
+            (0..len.div_ceil(64)).into_par_iter().with_min_len(256).map(word).collect();
+        Self::from_words(len, words)
+    }
+
+    /// The first `len` items from `start` on, counted from 0.
+    #[must_use]
+    pub fn slice(&self, start: usize, len: usize) -> ItemSet {
+        assert!(start + len <= self.len, "a slice of {} items", self.len);
+        let (at, shift) = (start / 64, start % 64);
+        let word = |k: usize| {
+            let low = self.words[at + k] >> shift;
+            let high = self.words.get(at + k + 1).copied().unwrap_or(0);
+            if shift == 0 { low } else { low | high << (64 - shift) }
+        };
+        Self::from_words(len, (0..len.div_ceil(64)).map(word).collect())
+    }
+
+    /// The items that are not in it.
+    #[must_use]
+    pub fn complement(&self) -> ItemSet {
+        Self::from_words(self.len, self.words.iter().map(|word| !word).collect())
+    }
+
+    /// The items in both.
+    #[must_use]
+    pub fn intersection(&self, other: &ItemSet) -> ItemSet {
+        self.combine(other, |a, b| a & b)
+    }
+
+    /// The items in either.
+    #[must_use]
+    pub fn union(&self, other: &ItemSet) -> ItemSet {
+        self.combine(other, |a, b| a | b)
+    }
+
+    fn combine(&self, other: &ItemSet, word: impl Fn(u64, u64) -> u64) -> ItemSet {
+        assert_eq!(self.len, other.len, "sets of different items");
+        let words =
+            self.words.iter().zip(&other.words).map(|(&a, &b)| word(a, b)).collect();
+        Self::from_words(self.len, words)
+    }
+
+    /// Counts, after emptying what lies beyond the last item.
+    fn from_words(len: usize, mut words: Vec<u64>) -> ItemSet {
+        if let Some(last) = words.last_mut()
+            && !len.is_multiple_of(64)
+        {
+            *last &= (1 << (len % 64)) - 1;
+        }
+        let count = words.iter().map(|word| word.count_ones() as usize).sum();
+        ItemSet { len, count, words }
+    }
+
+    /// How many items there could be.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether no item is in it.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// How many items are in it.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether an item is in it.
+    #[inline]
+    pub fn contains(&self, item: u32) -> bool {
+        let word = self.words.get(item as usize / 64).copied().unwrap_or(0);
+        word >> (item % 64) & 1 == 1
+    }
+
+    /// Puts an item in; whether it was not there before.
+    pub fn insert(&mut self, item: u32) -> bool {
+        assert!((item as usize) < self.len, "item {item} of {}", self.len);
+        let word = &mut self.words[item as usize / 64];
+        let new = *word >> (item % 64) & 1 == 0;
+        *word |= 1 << (item % 64);
+        self.count += usize::from(new);
+        new
+    }
+
+    /// The items, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.words.iter().enumerate().flat_map(|(at, &word)| {
+            (0..64)
+                .filter(move |bit| word >> bit & 1 == 1)
+                .map(move |bit| u32::try_from(at * 64 + bit).unwrap_or(u32::MAX))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn sets_are_sets(
+            len in 0_usize..300,
+            a in prop::collection::btree_set(0_u32..300, 0..60),
+            b in prop::collection::btree_set(0_u32..300, 0..60),
+            start in 0_usize..300,
+        ) {
+            let fits = |item: &&u32| (**item as usize) < len;
+            let set = |items: &std::collections::BTreeSet<u32>| {
+                let mut set = ItemSet::none(len);
+                items.iter().filter(fits).for_each(|&item| assert!(set.insert(item)));
+                set
+            };
+            let (x, y) = (set(&a), set(&b));
+            let start = start.min(len);
+            let all = u32::try_from(len).unwrap();
+            let list = |set: &ItemSet| set.iter().collect::<Vec<_>>();
+            let wanted = |keep: &dyn Fn(u32) -> bool| {
+                (0..all).filter(|&item| keep(item)).collect::<Vec<_>>()
+            };
+            let (in_a, in_b) = (|i: u32| a.contains(&i), |i: u32| b.contains(&i));
+            prop_assert_eq!(&x, &ItemSet::of(len, in_a));
+            prop_assert_eq!(list(&x.union(&y)), wanted(&|i| in_a(i) || in_b(i)));
+            prop_assert_eq!(list(&x.intersection(&y)), wanted(&|i| in_a(i) && in_b(i)));
+            prop_assert_eq!(list(&x.complement()), wanted(&|i| !in_a(i)));
+            let slice = x.slice(start, len - start);
+            let first = u32::try_from(start).unwrap();
+            let moved: Vec<u32> = slice.iter().map(|item| item + first).collect();
+            prop_assert_eq!(slice.count(), moved.len());
+            prop_assert_eq!(moved, wanted(&|i| in_a(i) && i >= first));
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Indexes: exact answers by Hamming distance, ties by item number.
+//!
+//! An [`Index`] owns codes and answers [`Query`]s; [`INDEXES`] lists every kind. All of them
+//! give the same hits, bit for bit: the exhaustive scan over a plain loop defines the truth
+//! (`tests/index_conformance.rs`). They differ in time and memory only.
+
+mod auto;
+mod filter;
+mod items;
+mod large;
+mod mih;
+mod rerank;
+mod scan;
+mod top;
+
+pub use auto::Auto;
+pub use filter::{Filter, LabelNames};
+pub use items::ItemSet;
+pub use mih::{Form, Mih};
+pub use rerank::{Scored, rerank};
+pub use scan::Scan;
+
+use crate::{Bits, Codes, Error, Result};
+
+/// One answer: an item and its distance from the query. Orders by distance, then by item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Hit {
+    /// Hamming distance.
+    pub distance: u32,
+    /// The item's number in the index, counted from 0.
+    pub item: u32,
+}
+
+/// What is asked of an index, for every query of a batch alike.
+#[derive(Clone, Copy, Debug)]
+pub struct Query<'a> {
+    /// At most so many hits; `usize::MAX` for all.
+    pub k: usize,
+    /// Only hits at most this far away.
+    pub radius: Option<u32>,
+    /// Leave out so many of the first hits: the next page. The order is total (distance,
+    /// then item number), so pages neither overlap nor miss anything, ties or not.
+    pub skip: usize,
+    /// Only these items.
+    pub allowed: Option<&'a ItemSet>,
+}
+
+impl<'a> Query<'a> {
+    /// The `k` nearest items.
+    pub fn nearest(k: usize) -> Query<'a> {
+        Query { k, radius: None, skip: 0, allowed: None }
+    }
+
+    /// Every item at most `radius` away.
+    pub fn within(radius: u32) -> Query<'a> {
+        Query { k: usize::MAX, radius: Some(radius), skip: 0, allowed: None }
+    }
+
+    /// How many hits must be found before some are skipped.
+    fn depth(&self) -> usize {
+        if self.k == 0 { 0 } else { self.k.saturating_add(self.skip) }
+    }
+
+    /// Distances that count are less than this.
+    fn below(&self, codes: &Codes) -> u32 {
+        let farthest = u32::try_from(codes.bits().get()).unwrap_or(u32::MAX);
+        self.radius.unwrap_or(farthest).min(farthest) + 1
+    }
+
+    fn allows(&self, item: u32) -> bool {
+        self.allowed.is_none_or(|items| items.contains(item))
+    }
+
+    /// Drops the hits of the pages before this one.
+    fn page(&self, mut hits: Vec<Hit>) -> Vec<Hit> {
+        hits.drain(..self.skip.min(hits.len()));
+        hits
+    }
+
+    /// Queries must be as long as the codes.
+    pub(crate) fn check_bits(&self, bits: Bits, queries: &Codes) -> Result<()> {
+        if bits != queries.bits() {
+            return Err(Error::Mismatch {
+                left: "the index".into(),
+                left_size: bits.get(),
+                right: "the query".into(),
+                right_size: queries.bits().get(),
+                unit: "bits a code",
+                remedy: "encode both by one model",
+            });
+        }
+        Ok(())
+    }
+
+    /// Queries and filter must fit the index.
+    fn check(&self, codes: &Codes, queries: &Codes) -> Result<()> {
+        self.check_bits(codes.bits(), queries)?;
+        match self.allowed {
+            Some(items) if items.len() != codes.len() => Err(Error::Mismatch {
+                left: "the index".into(),
+                left_size: codes.len(),
+                right: "the filter".into(),
+                right_size: items.len(),
+                unit: "items",
+                remedy: "make the filter for this index",
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Exact search over the codes it owns.
+pub trait Index: Send + Sync {
+    /// The codes, in the order of their item numbers.
+    fn codes(&self) -> &Codes;
+
+    /// The hits of every query, nearest first, ties by item number. `progress` hears how many
+    /// queries are done.
+    fn search(
+        &self,
+        queries: &Codes,
+        query: &Query<'_>,
+        progress: &(dyn Fn(usize) + Sync),
+    ) -> Result<Vec<Vec<Hit>>>;
+
+    /// Bytes held beyond the codes.
+    fn extra_bytes(&self) -> usize;
+
+    /// How it answers, and why so, as a sentence.
+    fn explain(&self) -> String;
+}
+
+/// A kind of index: its name, what it is good for, how it is built.
+pub struct Kind {
+    /// What it is called.
+    pub name: &'static str,
+    /// One line for people.
+    pub about: &'static str,
+    /// Builds one.
+    pub build: Build,
+}
+
+/// Makes an index of codes; the closure hears how many of all items are done, where it takes
+/// long.
+pub type Build = fn(Codes, &(dyn Fn(usize) + Sync)) -> Result<Box<dyn Index>>;
+
+/// Every kind of index, in the order tables print them.
+pub const INDEXES: &[Kind] = &[
+    Kind {
+        name: "scan",
+        about: "every code, blocked: no memory beyond the codes",
+        build: |codes, _| Ok(Box::new(Scan::new(codes)?)),
+    },
+    Kind {
+        name: "mih-lean",
+        about: "multi-index hashing, item numbers only: about twice the codes more",
+        build: |codes, progress| Ok(Box::new(Mih::new(codes, Form::Lean, progress)?)),
+    },
+    Kind {
+        name: "mih",
+        about: "multi-index hashing with copies of the codes: 6 to 10 times the codes",
+        build: |codes, progress| Ok(Box::new(Mih::new(codes, Form::Fast, progress)?)),
+    },
+    Kind {
+        name: "auto",
+        about: "measures scan and mih on the codes and takes the faster, query by query",
+        build: |codes, progress| Ok(Box::new(Auto::new(codes, progress)?)),
+    },
+];
+
+/// Builds an index by the name of its kind.
+pub fn build(
+    name: &str,
+    codes: Codes,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Result<Box<dyn Index>> {
+    let Some(kind) = INDEXES.iter().find(|kind| kind.name == name) else {
+        let known: Vec<&str> = INDEXES.iter().map(|kind| kind.name).collect();
+        return Err(Error::content(format!(
+            "no index named {name:?}; try one of: {}",
+            known.join(", ")
+        )));
+    };
+    (kind.build)(codes, progress)
+}
+
+/// Item numbers are 32 bits wide.
+fn check_count(codes: &Codes) -> Result<()> {
+    if u32::try_from(codes.len()).is_err() {
+        return Err(Error::content(format!(
+            "{} codes; one index holds at most {}: make several",
+            codes.len(),
+            u32::MAX
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,269 @@
+//! The blocked exhaustive scan.
+//!
+//! A block of codes stays in the first-level cache while a tile of queries passes over it; per
+//! query the running k-th distance rejects nearly all codes inside the kernel
+//! (`kernel/nearer`). Rows of several words are turned into planes block by block, so nothing
+//! is held beyond the codes. Many queries are spread over threads by tiles, few by parts of the
+//! database.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use rayon::prelude::*;
+
+use super::top::{Ascending, first};
+use super::{Hit, Index, Query, check_count};
+use crate::kernel::Kernel;
+use crate::kernel::nearer::{Planes, key, unkey};
+use crate::{Codes, Result};
+
+/// Words of codes in a block: 32 KiB.
+const BLOCK_WORDS: usize = 4096;
+/// Codes in the first blocks, as long as there is no k-th distance worth the name.
+const FIRST_BLOCK: usize = 256;
+/// Codes that give the first bound.
+const PRIME: usize = 2048;
+/// Queries that share a block.
+const TILE: usize = 256;
+/// So few queries do not pay for turning rows into planes.
+const FEW_QUERIES: usize = 3;
+/// A part of the database is worth a thread of its own from so many words.
+const PART_WORDS: usize = 1 << 15;
+/// Below one allowed item in so many, allowed items are visited one by one.
+const SPARSE: usize = 64;
+
+/// Visits every code.
+pub struct Scan {
+    codes: Codes,
+    kernel: Kernel,
+}
+
+impl Scan {
+    /// Nothing to build.
+    pub fn new(codes: Codes) -> Result<Scan> {
+        Scan::with_kernel(codes, Kernel::best())
+    }
+
+    /// The same with a kernel of one's choice.
+    pub fn with_kernel(codes: Codes, kernel: Kernel) -> Result<Scan> {
+        check_count(&codes)?;
+        Ok(Scan { codes, kernel })
+    }
+
+    /// Hits of the chosen queries; `below[i]` bounds the distances of the `i`-th.
+    pub(super) fn chosen(
+        &self,
+        queries: &Codes,
+        chosen: &[u32],
+        below: &[u32],
+        query: &Query<'_>,
+        progress: &(dyn Fn(usize) + Sync),
+    ) -> Vec<Vec<Hit>> {
+        let threads = rayon::current_num_threads();
+        let n = self.codes.len();
+        let tile = chosen.len().div_ceil(threads).clamp(1, TILE);
+        let tiles: Vec<(&[u32], &[u32])> =
+            chosen.chunks(tile).zip(below.chunks(tile)).collect();
+        let most = self.codes.words().len().div_ceil(PART_WORDS).max(1);
+        let parts = (threads / tiles.len().max(1)).clamp(1, most);
+        let done = AtomicUsize::new(0);
+        let answers: Vec<Vec<Vec<Hit>>> = tiles
+            .into_par_iter()
+            .map(|(tile, below)| {
+                let known: Vec<AtomicU32> = below.iter().map(|&b| b.into()).collect();
+                let of_part = |part: usize| {
+                    let range = n * part / parts..n * (part + 1) / parts;
+                    self.part(queries, tile, &known, query, range)
+                };
+                let mut keys: Vec<Vec<u64>> = vec![Vec::new(); tile.len()];
+                let found: Vec<Vec<Vec<u64>>> =
+                    (0..parts).into_par_iter().map(of_part).collect();
+                for part in found {
+                    keys.iter_mut().zip(part).for_each(|(all, some)| all.extend(some));
+                }
+                let done = done.fetch_add(tile.len(), Ordering::Relaxed) + tile.len();
+                progress(done);
+                let answer = |keys| query.page(first(keys, query.depth()));
+                keys.into_iter().map(answer).collect()
+            })
+            .collect();
+        answers.into_iter().flatten().collect()
+    }
+
+    /// What a part of the database contributes to each query of a tile.
+    fn part(
+        &self,
+        queries: &Codes,
+        tile: &[u32],
+        known: &[AtomicU32],
+        query: &Query<'_>,
+        range: Range<usize>,
+    ) -> Vec<Vec<u64>> {
+        if let Some(items) = query.allowed
+            && items.count() < items.len() / SPARSE
+        {
+            return self.listed(queries, tile, known, query, range);
+        }
+        let width = self.codes.bits().words();
+        let primed = self.prime(queries, tile, known, query, range.clone());
+        let mut tops: Vec<Ascending> = known
+            .iter()
+            .map(|below| Ascending::new(query.depth(), below.load(Ordering::Relaxed)))
+            .collect();
+        let (mut scratch, mut found) = (Vec::new(), Vec::new());
+        let largest = (BLOCK_WORDS / width).max(FIRST_BLOCK);
+        let (mut start, mut size) =
+            (range.start, if primed { largest } else { FIRST_BLOCK });
+        while start < range.end {
+            let end = (start + size).min(range.end);
+            let rows = &self.codes.words()[start * width..end * width];
+            let by_rows = tile.len() <= FEW_QUERIES && self.kernel.reads_rows(width);
+            if width > 1 && !by_rows {
+                self.kernel.to_planes(rows, width, &mut scratch);
+            }
+            let words = if width == 1 { rows } else { &scratch[..] };
+            let planes = Planes { words, stride: end - start };
+            for ((top, &q), known) in tops.iter_mut().zip(tile).zip(known) {
+                top.lower(known.load(Ordering::Relaxed));
+                let code = queries.code(q as usize);
+                found.clear();
+                if by_rows {
+                    self.kernel.nearer_rows(code, rows, top.below(), &mut found);
+                } else {
+                    self.kernel.nearer(
+                        code,
+                        planes,
+                        &whole(planes),
+                        top.below(),
+                        &mut found,
+                    );
+                }
+                take(&found, start, query, top);
+                // ties with our k-th distance may have lower numbers elsewhere
+                known.fetch_min(top.below() + 1, Ordering::Relaxed);
+            }
+            start = end;
+            size = (size * 2).min(largest);
+        }
+        tops.into_iter().map(Ascending::into_keys).collect()
+    }
+
+    /// Bounds the k-th distance of every query by that among the first codes, which a histogram
+    /// tells sooner than taking and giving up one candidate after the other; whether it could.
+    fn prime(
+        &self,
+        queries: &Codes,
+        tile: &[u32],
+        known: &[AtomicU32],
+        query: &Query<'_>,
+        range: Range<usize>,
+    ) -> bool {
+        if query.allowed.is_some() || query.depth() > PRIME / 8 || range.len() < 4 * PRIME {
+            return false;
+        }
+        let width = self.codes.bits().words();
+        let rows = &self.codes.words()[range.start * width..][..PRIME * width];
+        let mut distances = [0; PRIME];
+        let mut histogram = vec![0_u32; self.codes.bits().get() + 1];
+        for (&q, known) in tile.iter().zip(known) {
+            self.kernel.distances(queries.code(q as usize), rows, &mut distances);
+            histogram.fill(0);
+            distances.iter().for_each(|&distance| histogram[usize::from(distance)] += 1);
+            let mut within = 0;
+            let enough = (0_u32..).zip(&histogram).find(|(_, count)| {
+                within += **count as usize;
+                within >= query.depth()
+            });
+            if let Some((distance, _)) = enough {
+                known.fetch_min(distance + 1, Ordering::Relaxed);
+            }
+        }
+        true
+    }
+
+    /// Few items are allowed: visits only them.
+    fn listed(
+        &self,
+        queries: &Codes,
+        tile: &[u32],
+        known: &[AtomicU32],
+        query: &Query<'_>,
+        range: Range<usize>,
+    ) -> Vec<Vec<u64>> {
+        let inside = |item: &u32| range.contains(&(*item as usize));
+        let items = query.allowed.into_iter().flat_map(super::ItemSet::iter);
+        let items: Vec<u32> = items.filter(inside).collect();
+        let mut found = Vec::new();
+        let of_query = |(&q, known): (&u32, &AtomicU32)| {
+            found.clear();
+            let below = if query.depth() == 0 { 0 } else { known.load(Ordering::Relaxed) };
+            let code = queries.code(q as usize);
+            self.kernel.nearer_listed(
+                code,
+                self.codes.words(),
+                &items,
+                0,
+                below,
+                &mut found,
+            );
+            let own = |&at: &u64| {
+                let (distance, at) = unkey(at);
+                key(distance, items[at as usize])
+            };
+            let mut keys: Vec<u64> = found.iter().map(own).collect();
+            if keys.len() > query.depth() {
+                keys.select_nth_unstable(query.depth() - 1);
+                keys.truncate(query.depth());
+            }
+            keys
+        };
+        tile.iter().zip(known).map(of_query).collect()
+    }
+}
+
+/// Offers what was found in the block of codes that begins at `start`.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "item numbers are 32 bits wide")]
+fn take(found: &[u64], start: usize, query: &Query<'_>, top: &mut Ascending) {
+    for &key in found {
+        let (distance, position) = unkey(key);
+        let item = start as u32 + position;
+        if query.allows(item) {
+            top.offer(distance, item);
+        }
+    }
+}
+
+/// All codes of a block.
+#[expect(clippy::cast_possible_truncation, reason = "a block has some thousand codes")]
+#[expect(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
+fn whole(planes: Planes<'_>) -> [Range<u32>; 1] {
+    [0..planes.stride as u32]
+}
+
+impl Index for Scan {
+    fn codes(&self) -> &Codes {
+        &self.codes
+    }
+
+    fn search(
+        &self,
+        queries: &Codes,
+        query: &Query<'_>,
+        progress: &(dyn Fn(usize) + Sync),
+    ) -> Result<Vec<Vec<Hit>>> {
+        query.check(&self.codes, queries)?;
+        check_count(queries)?;
+        let all: Vec<u32> = (0..u32::try_from(queries.len()).unwrap_or(0)).collect();
+        let below = vec![query.below(&self.codes); all.len()];
+        Ok(self.chosen(queries, &all, &below, query, progress))
+    }
+
+    fn extra_bytes(&self) -> usize {
+        0
+    }
+
+    fn explain(&self) -> String {
+        format!("scan: every code, {}", self.kernel.name())
+    }
+}

@@ -1,0 +1,170 @@
+//! The first `k` by distance, then item number, out of a stream of candidates.
+//!
+//! Distances are small integers, so a histogram of what is held tells the k-th distance so far
+//! at once; no heap. [`Ascending`] is for candidates that come in the order of their item
+//! numbers (the scan): a tie with the k-th comes too late and is refused. [`Unordered`] is for
+//! those that do not (buckets): ties are kept until the end.
+
+use super::Hit;
+use crate::kernel::nearer::{key, unkey};
+
+/// Candidates come by ascending item number.
+pub(super) struct Ascending {
+    k: usize,
+    /// Only distances less than this can still enter.
+    below: u32,
+    /// How many held hits are nearer than `below`.
+    nearer: usize,
+    histogram: Vec<u32>,
+    held: Vec<u64>,
+}
+
+impl Ascending {
+    pub(super) fn new(k: usize, below: u32) -> Ascending {
+        let below = if k == 0 { 0 } else { below };
+        let held = Vec::with_capacity(k.min(1 << 10));
+        Ascending { k, below, nearer: 0, histogram: vec![0; below as usize + 1], held }
+    }
+
+    pub(super) fn below(&self) -> u32 {
+        self.below
+    }
+
+    /// Some other part of the search knows `k` hits nearer than this.
+    pub(super) fn lower(&mut self, below: u32) {
+        while self.below > below {
+            self.below -= 1;
+            self.nearer -= self.histogram[self.below as usize] as usize;
+        }
+    }
+
+    #[inline]
+    pub(super) fn offer(&mut self, distance: u32, item: u32) {
+        if distance >= self.below {
+            return;
+        }
+        self.histogram[distance as usize] += 1;
+        self.held.push(key(distance, item));
+        self.nearer += 1;
+        while self.nearer >= self.k {
+            self.below -= 1;
+            self.nearer -= self.histogram[self.below as usize] as usize;
+        }
+        if self.held.len() > self.k.saturating_mul(4).saturating_add(256) {
+            // at most k nearer ones and k ties remain
+            let below = self.below;
+            self.held.retain(|&key| unkey(key).0 <= below);
+        }
+    }
+
+    /// Everything held, in no order; the first `k` of it and of its peers are the answer.
+    pub(super) fn into_keys(self) -> Vec<u64> {
+        self.held
+    }
+}
+
+/// Candidates come in any order, each once.
+pub(super) struct Unordered {
+    k: usize,
+    /// Only distances less than this can still enter.
+    below: u32,
+    /// How many candidates nearer than `below` were taken.
+    nearer: usize,
+    histogram: Vec<u32>,
+    held: Vec<u64>,
+}
+
+impl Unordered {
+    pub(super) fn new(k: usize, below: u32) -> Unordered {
+        let below = if k == 0 { 0 } else { below };
+        let histogram = vec![0; below as usize + 1];
+        Unordered { k, below, nearer: 0, histogram, held: Vec::new() }
+    }
+
+    pub(super) fn below(&self) -> u32 {
+        self.below
+    }
+
+    #[inline]
+    pub(super) fn offer(&mut self, distance: u32, item: u32) {
+        if distance >= self.below {
+            return;
+        }
+        self.histogram[distance as usize] += 1;
+        self.nearer += 1;
+        self.held.push(key(distance, item));
+        // as long as k remain without the farthest distance, it cannot be in the answer
+        while self.below > 0 {
+            let farthest = self.histogram[self.below as usize - 1] as usize;
+            if self.nearer - farthest < self.k {
+                break;
+            }
+            self.nearer -= farthest;
+            self.below -= 1;
+        }
+        if self.held.len() >= self.k.saturating_mul(4).saturating_add(1024) {
+            self.held.select_nth_unstable(self.k - 1);
+            self.held.truncate(self.k);
+        }
+    }
+
+    pub(super) fn into_keys(self) -> Vec<u64> {
+        self.held
+    }
+}
+
+/// The first `k` keys as hits, in order.
+pub(super) fn first(mut keys: Vec<u64>, k: usize) -> Vec<Hit> {
+    if keys.len() > k {
+        if k == 0 {
+            return Vec::new();
+        }
+        keys.select_nth_unstable(k - 1);
+        keys.truncate(k);
+    }
+    keys.sort_unstable();
+    let hit = |key: u64| {
+        let (distance, item) = unkey(key);
+        Hit { distance, item }
+    };
+    keys.into_iter().map(hit).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn both_keep_the_first_k(
+            distances in prop::collection::vec(0_u32..12, 0..3000),
+            k in 0_usize..40,
+            below in 1_u32..14,
+            stride in 1_usize..50,
+        ) {
+            let n = distances.len();
+            let mut truth: Vec<Hit> = distances
+                .iter()
+                .enumerate()
+                .map(|(i, &distance)| Hit { distance, item: u32::try_from(i).unwrap() })
+                .filter(|hit| hit.distance < below)
+                .collect();
+            truth.sort_unstable();
+            truth.truncate(k);
+            let mut up = Ascending::new(k, below);
+            for (i, &distance) in distances.iter().enumerate() {
+                up.offer(distance, u32::try_from(i).unwrap());
+            }
+            prop_assert_eq!(&first(up.into_keys(), k), &truth);
+            let mut any = Unordered::new(k, below);
+            for start in 0..stride {
+                for i in (start..n).step_by(stride) {
+                    any.offer(distances[i], u32::try_from(i).unwrap());
+                }
+            }
+            prop_assert_eq!(&first(any.into_keys(), k), &truth);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! AVX2 and POPCNT: the safe twin compiled for them, and a hint to the caches. Twin: `portable.rs`; test: `mod.rs`.
+#![expect(unsafe_code, reason = "calls of functions compiled for a checked CPU")]
+
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+use std::ops::Range;
+
+use super::{Held, Planes, Step, portable};
+
+pub(super) fn nearer(
+    query: &[u64],
+    planes: Planes<'_>,
+    ranges: &[Range<u32>],
+    below: u32,
+    out: &mut Vec<u64>,
+) {
+    // SAFETY: `Kernel::available` offers this kernel only where AVX2 and POPCNT exist.
+    unsafe { compiled(query, planes, ranges, below, out) }
+}
+
+#[target_feature(enable = "avx2,popcnt")]
+fn compiled(
+    query: &[u64],
+    planes: Planes<'_>,
+    ranges: &[Range<u32>],
+    below: u32,
+    out: &mut Vec<u64>,
+) {
+    match *query {
+        // the common widths, unrolled
+        [a] => portable::nearer(&[a], planes, ranges, below, out),
+        [a, b] => portable::nearer(&[a, b], planes, ranges, below, out),
+        _ => portable::nearer(query, planes, ranges, below, out),
+    }
+}
+
+pub(super) fn nearer_listed(
+    query: &[u64],
+    rows: &[u64],
+    ids: &[u32],
+    first: u32,
+    below: u32,
+    out: &mut Vec<u64>,
+) {
+    // SAFETY: the kernels that come here are offered only where AVX2 and POPCNT exist.
+    unsafe { listed(query, rows, ids, first, below, out) }
+}
+
+#[target_feature(enable = "avx2,popcnt")]
+fn listed(
+    query: &[u64],
+    rows: &[u64],
+    ids: &[u32],
+    first: u32,
+    below: u32,
+    out: &mut Vec<u64>,
+) {
+    match *query {
+        [a] => portable::nearer_listed(&[a], rows, ids, first, below, out),
+        [a, b] => portable::nearer_listed(&[a, b], rows, ids, first, below, out),
+        _ => portable::nearer_listed(query, rows, ids, first, below, out),
+    }
+}
+
+pub(super) fn first_met(
+    query: &[u64],
+    held: Held<'_>,
+    step: Step<'_>,
+    found: &mut Vec<u64>,
+) {
+    // SAFETY: the kernels that come here are offered only where AVX2 and POPCNT exist.
+    unsafe { met(query, held, step, found) }
+}
+
+#[target_feature(enable = "avx2,popcnt")]
+fn met(query: &[u64], held: Held<'_>, step: Step<'_>, found: &mut Vec<u64>) {
+    match *query {
+        [a] => portable::first_met(&[a], held, step, found),
+        _ => portable::first_met(query, held, step, found),
+    }
+}
+
+pub(super) fn fetch(width: usize, planes: Planes<'_>, ranges: &[Range<u32>]) {
+    for range in ranges {
+        for w in 0..width {
+            let at = w * planes.stride + range.start as usize;
+            let line = planes.words.as_ptr().wrapping_add(at);
+            // SAFETY: a prefetch of any address is harmless, and every x86-64 has it.
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T0>(line.cast());
+                _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(8).cast());
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! AVX-512 VPOPCNTDQ. Counting and comparing share one of the two vector ports, so distances
+//! of up to eight vectors are reduced to their minimum, which runs on the other, before one
+//! comparison: 64 codes of one word cost about twelve cycles. Twin: `portable.rs`; test:
+//! `mod.rs`.
+#![expect(unsafe_code, reason = "vector loads and stores; twin and test are named above")]
+
+use std::arch::x86_64::*;
+use std::ops::Range;
+
+use super::Planes;
+
+/// Lanes of a vector.
+const LANES: usize = 8;
+/// How many words ahead in a long range the caches are asked for the next line.
+const WORDS_AHEAD: usize = 512;
+
+/// The caller has checked that all ranges lie inside all planes.
+pub(super) fn nearer(
+    query: &[u64],
+    planes: Planes<'_>,
+    ranges: &[Range<u32>],
+    below: u32,
+    out: &mut Vec<u64>,
+) {
+    // SAFETY: `Kernel::available` offers this kernel only where AVX-512F and VPOPCNTDQ exist;
+    // `Kernel::nearer` has checked the ranges.
+    unsafe {
+        match *query {
+            [a] => run::<1, 8>(&[a], planes, ranges, below, out),
+            [a, b] => run::<2, 4>(&[a, b], planes, ranges, below, out),
+            [a, b, c] => run::<3, 2>(&[a, b, c], planes, ranges, below, out),
+            [a, b, c, d] => run::<4, 2>(&[a, b, c, d], planes, ranges, below, out),
+            _ => run::<0, 1>(query, planes, ranges, below, out),
+        }
+    }
+}
+
+/// `W` words a code, 0 for any number; `V` vectors of codes at a time.
+///
+/// # Safety
+/// Every range lies inside every plane.
+#[target_feature(enable = "avx512f,avx512vpopcntdq")]
+unsafe fn run<const W: usize, const V: usize>(
+    query: &[u64],
+    planes: Planes<'_>,
+    ranges: &[Range<u32>],
+    below: u32,
+    out: &mut Vec<u64>,
+) {
+    let width = if W == 0 { query.len() } else { W };
+    let limit = _mm512_set1_epi64(i64::from(below));
+    let base = planes.words.as_ptr();
+    for range in ranges {
+        let (mut at, end) = (range.start as usize, range.end as usize);
+        while at + V * LANES <= end {
+            let mut distances = [_mm512_setzero_si512(); V];
+            for v in 0..V {
+                for w in 0..width {
+                    let from = w * planes.stride + at + v * LANES;
+                    // SAFETY: the range lies inside the plane.
+                    let codes = unsafe { _mm512_loadu_si512(base.add(from).cast()) };
+                    _mm_prefetch::<_MM_HINT_T0>(
+                        base.wrapping_add(from + WORDS_AHEAD).cast(),
+                    );
+                    distances[v] = _mm512_add_epi64(distances[v], ones(codes, query[w]));
+                }
+            }
+            // counts are below 2^32, so the minimum of 32-bit lanes is that of 64-bit lanes
+            let mut least = distances[0];
+            for v in 1..V {
+                least = _mm512_min_epu32(least, distances[v]);
+            }
+            if _mm512_cmplt_epu64_mask(least, limit) != 0 {
+                for v in 0..V {
+                    let near = _mm512_cmplt_epu64_mask(distances[v], limit);
+                    if near != 0 {
+                        push(out, near, distances[v], at + v * LANES);
+                    }
+                }
+            }
+            at += V * LANES;
+        }
+        while at < end {
+            let inside = u8::MAX >> LANES.saturating_sub(end - at);
+            let mut distances = _mm512_setzero_si512();
+            for w in 0..width {
+                let from = w * planes.stride + at;
+                // SAFETY: only lanes inside the range are read.
+                let codes =
+                    unsafe { _mm512_maskz_loadu_epi64(inside, base.add(from).cast()) };
+                distances = _mm512_add_epi64(distances, ones(codes, query[w]));
+            }
+            let near = _mm512_mask_cmplt_epu64_mask(inside, distances, limit);
+            if near != 0 {
+                push(out, near, distances, at);
+            }
+            at += LANES;
+        }
+    }
+}
+
+/// Rows of two words against one query, eight rows to two vectors.
+pub(super) fn nearer_pairs(query: [u64; 2], rows: &[u64], below: u32, out: &mut Vec<u64>) {
+    // SAFETY: `Kernel::available` offers this kernel only where AVX-512F and VPOPCNTDQ exist.
+    unsafe { pairs(query, rows, below, out) }
+}
+
+#[target_feature(enable = "avx512f,avx512vpopcntdq,popcnt")]
+fn pairs(query: [u64; 2], rows: &[u64], below: u32, out: &mut Vec<u64>) {
+    const V: usize = 4;
+    let [a, b] = query.map(u64::cast_signed);
+    let both = _mm512_setr_epi64(a, b, a, b, a, b, a, b);
+    let limit = _mm512_set1_epi64(i64::from(below));
+    // sums come as rows 0 4 1 5 2 6 3 7
+    let order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    let (groups, rest) = rows.as_chunks::<{ V * 16 }>();
+    for (nth, group) in groups.iter().enumerate() {
+        let mut distances = [_mm512_setzero_si512(); V];
+        for (v, pair) in group.as_chunks::<16>().0.iter().enumerate() {
+            let ahead = pair.as_ptr().wrapping_add(WORDS_AHEAD);
+            _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+            _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(LANES).cast());
+            // SAFETY: 128 bytes are there; the loads are unaligned.
+            let (low, high) = unsafe {
+                (
+                    _mm512_loadu_si512(pair.as_ptr().cast()),
+                    _mm512_loadu_si512(pair[LANES..].as_ptr().cast()),
+                )
+            };
+            let low = _mm512_popcnt_epi64(_mm512_xor_si512(low, both));
+            let high = _mm512_popcnt_epi64(_mm512_xor_si512(high, both));
+            distances[v] = _mm512_add_epi64(
+                _mm512_unpacklo_epi64(low, high),
+                _mm512_unpackhi_epi64(low, high),
+            );
+        }
+        let mut least = distances[0];
+        for v in 1..V {
+            least = _mm512_min_epu32(least, distances[v]);
+        }
+        if _mm512_cmplt_epu64_mask(least, limit) != 0 {
+            for v in 0..V {
+                let sorted = _mm512_permutexvar_epi64(order, distances[v]);
+                let near = _mm512_cmplt_epu64_mask(sorted, limit);
+                if near != 0 {
+                    push(out, near, sorted, (nth * V + v) * LANES);
+                }
+            }
+        }
+    }
+    let done = groups.len() * V * LANES;
+    for (at, row) in rest.as_chunks::<2>().0.iter().enumerate() {
+        let ones = (row[0] ^ query[0]).count_ones() + (row[1] ^ query[1]).count_ones();
+        if ones < below {
+            out.push(u64::from(ones) << 32 | (done + at) as u64);
+        }
+    }
+}
+
+/// Appends the keys of the lanes in `near`; lane 0 is the code at `at`.
+#[target_feature(enable = "avx512f")]
+fn push(out: &mut Vec<u64>, near: __mmask8, distances: __m512i, at: usize) {
+    let lanes = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+    let positions = _mm512_add_epi64(lanes, _mm512_set1_epi64(at.cast_signed() as i64));
+    let keys = _mm512_or_si512(_mm512_slli_epi64(distances, 32), positions);
+    out.reserve(LANES);
+    let held = out.len();
+    // SAFETY: there is room for eight more; the first `near.count_ones()` of them are set.
+    unsafe {
+        let packed = _mm512_maskz_compress_epi64(near, keys);
+        _mm512_storeu_si512(out.as_mut_ptr().add(held).cast(), packed);
+        out.set_len(held + near.count_ones() as usize);
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512vpopcntdq")]
+fn ones(codes: __m512i, word: u64) -> __m512i {
+    let word = _mm512_set1_epi64(word.cast_signed());
+    _mm512_popcnt_epi64(_mm512_xor_si512(codes, word))
+}
+
+/// Rows of two words to two planes.
+pub(super) fn to_two_planes(rows: &[u64], out: &mut [u64]) {
+    // SAFETY: `Kernel::available` offers this kernel only where AVX-512F exists.
+    unsafe { split(rows, out) }
+}
+
+#[target_feature(enable = "avx512f")]
+fn split(rows: &[u64], out: &mut [u64]) {
+    let (first, second) = out.split_at_mut(rows.len() / 2);
+    let even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+    let odd = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
+    let (groups, rest) = rows.as_chunks::<16>();
+    let done = groups.len() * LANES;
+    let planes = first.as_chunks_mut::<8>().0.iter_mut().zip(second.as_chunks_mut::<8>().0);
+    for (group, (first, second)) in groups.iter().zip(planes) {
+        // SAFETY: 128 bytes are read, twice 64 written; all are there and may be unaligned.
+        unsafe {
+            let low = _mm512_loadu_si512(group.as_ptr().cast());
+            let high = _mm512_loadu_si512(group[8..].as_ptr().cast());
+            _mm_prefetch::<_MM_HINT_T0>(group.as_ptr().wrapping_add(WORDS_AHEAD).cast());
+            _mm_prefetch::<_MM_HINT_T0>(
+                group.as_ptr().wrapping_add(WORDS_AHEAD + 8).cast(),
+            );
+            let (a, b) = (
+                _mm512_permutex2var_epi64(low, even, high),
+                _mm512_permutex2var_epi64(low, odd, high),
+            );
+            _mm512_storeu_si512(first.as_mut_ptr().cast(), a);
+            _mm512_storeu_si512(second.as_mut_ptr().cast(), b);
+        }
+    }
+    for (i, row) in rest.as_chunks::<2>().0.iter().enumerate() {
+        first[done + i] = row[0];
+        second[done + i] = row[1];
+    }
+}

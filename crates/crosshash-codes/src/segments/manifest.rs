@@ -1,0 +1,149 @@
+//! `Manifest`: what is committed. One line of JSON, then the xxh3-64 of that line in
+//! hexadecimal; replaced by a rename.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::write::atomically;
+use crate::{Bits, Error, Result};
+
+/// The manifest's name in the folder of an index.
+const NAME: &str = "manifest";
+const FORMAT: &str = "crosshash index";
+const VERSION: u32 = 1;
+
+/// What the ids of an index are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum IdKind {
+    Numbers,
+    Names,
+}
+
+/// One segment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Listed {
+    /// The number in its file name; never used twice.
+    pub(crate) number: u64,
+    pub(crate) rows: u64,
+    /// The size of its file.
+    pub(crate) bytes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    format: String,
+    version: u32,
+    /// Counts commits.
+    pub(crate) commit: u64,
+    pub(crate) bits: usize,
+    /// `None` until the first items come.
+    pub(crate) ids: Option<IdKind>,
+    /// The id of the next item that comes without one.
+    pub(crate) next_id: u64,
+    pub(crate) next_segment: u64,
+    /// How many labels there are.
+    pub(crate) classes: usize,
+    pub(crate) label_names: Vec<String>,
+    pub(crate) segments: Vec<Listed>,
+}
+
+/// Whether a folder is the folder of an index.
+pub fn is_index(folder: &Path) -> bool {
+    folder.join(NAME).is_file()
+}
+
+impl Manifest {
+    pub(crate) fn new(bits: Bits) -> Manifest {
+        Manifest {
+            format: FORMAT.into(),
+            version: VERSION,
+            commit: 0,
+            bits: bits.get(),
+            ids: None,
+            next_id: 0,
+            next_segment: 1,
+            classes: 0,
+            label_names: Vec::new(),
+            segments: Vec::new(),
+        }
+    }
+
+    pub(crate) fn read(folder: &Path) -> Result<Manifest> {
+        let path = folder.join(NAME);
+        let text = match fs_err::read_to_string(&path) {
+            Ok(text) => text,
+            Err(err) if err.kind() == std::io::ErrorKind::NotFound => {
+                return Err(Error::content(format!(
+                    "{} is not the folder of an index: it has no {NAME} (crosshash index build \
+                     makes one)",
+                    folder.display()
+                )));
+            }
+            Err(err) => return Err(err.into()),
+        };
+        Self::parse(&text).map_err(|err| err.at(&path))
+    }
+
+    fn parse(text: &str) -> Result<Manifest> {
+        let damaged =
+            |what: &str| Error::content(format!("damaged: {what}; restore it from a copy"));
+        let (line, sum) =
+            text.split_once('\n').ok_or_else(|| damaged("it is cut short"))?;
+        if sum.strip_suffix('\n') != Some(&checksum(line)) {
+            return Err(damaged("its checksum does not match"));
+        }
+        let manifest: Manifest =
+            serde_json::from_str(line).map_err(|err| damaged(&err.to_string()))?;
+        if manifest.format != FORMAT || manifest.version != VERSION {
+            return Err(Error::content(format!(
+                "{} version {}; this program knows {FORMAT} version {VERSION}",
+                manifest.format, manifest.version
+            )));
+        }
+        Ok(manifest)
+    }
+
+    /// Commits: whoever opens the folder from now on finds this.
+    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
+        let line = serde_json::to_string(self).map_err(std::io::Error::from)?;
+        atomically(&folder.join(NAME), |out| {
+            Ok(writeln!(out, "{line}\n{}", checksum(&line))?)
+        })
+    }
+
+    /// The file of a segment.
+    pub(crate) fn path(folder: &Path, number: u64) -> PathBuf {
+        folder.join(format!("{number:08}.segment"))
+    }
+}
+
+fn checksum(line: &str) -> String {
+    format!("{:016x}", xxh3_64(line.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_is_whole_or_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut manifest = Manifest::new(Bits::new(64).unwrap());
+        manifest.label_names = vec!["a \"b\"\n\u{e9}".into()];
+        manifest.segments.push(Listed { number: 1, rows: 2, bytes: 3 });
+        manifest.write(dir.path()).unwrap();
+        assert_eq!(Manifest::read(dir.path()).unwrap(), manifest);
+        let text = fs_err::read_to_string(dir.path().join(NAME)).unwrap();
+        assert_eq!(text.lines().count(), 2);
+        for cut in (0..text.len()).filter(|&cut| text.is_char_boundary(cut)) {
+            assert!(Manifest::parse(&text[..cut]).is_err(), "cut at {cut}");
+        }
+        let other = text.replace("\"rows\":2", "\"rows\":3");
+        let err = Manifest::parse(&other).unwrap_err().to_string();
+        assert_eq!(err, "damaged: its checksum does not match; restore it from a copy");
+    }
+}
