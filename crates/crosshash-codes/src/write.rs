@@ -11,6 +11,22 @@ pub fn atomically(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<&mut std::fs::File>) -> Result<()>,
 ) -> Result<()> {
+    through(path, |aside| {
+        let mut out = BufWriter::with_capacity(1 << 20, aside.as_file_mut());
+        fill(&mut out)?;
+        Ok(out.flush()?)
+    })
+}
+
+/// The same for a writer that wants a path of its own to write to.
+pub fn atomically_at(path: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    through(path, |aside| fill(aside.path()))
+}
+
+fn through(
+    path: &Path,
+    fill: impl FnOnce(&mut tempfile::NamedTempFile) -> Result<()>,
+) -> Result<()> {
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -26,13 +42,10 @@ pub fn atomically(
         .suffix(".tmp")
         .tempfile_in(folder)
         .map_err(named)?;
-    let mut out = BufWriter::with_capacity(1 << 20, aside.as_file_mut());
-    fill(&mut out).map_err(|err| match err {
+    fill(&mut aside).map_err(|err| match err {
         Error::Io(source) => Error::Io(named(source)),
         other => other,
     })?;
-    out.flush().map_err(named)?;
-    drop(out);
     #[cfg(test)]
     let aside = cut::here(aside)?;
     readable_by_all(aside.as_file(), path).map_err(named)?;

@@ -42,7 +42,8 @@ pub struct RawRun {
     pub modalities: Vec<String>,
     /// Passes over the training items.
     pub epochs: usize,
-    /// Items per step and modality.
+    /// Ids per step (unpaired: items of each modality), evened out over the steps of an epoch:
+    /// 10,000 ids in batches of 128 make 78 steps of 129.
     pub batch: usize,
     /// Learning rate; times 0.1 at 60 % and 85 % of the epochs.
     pub rate: f64,
@@ -76,7 +77,8 @@ pub struct RawRun {
     pub anchors: Option<usize>,
     /// paper or mean-one (every kind rescaled to mean q = 1).
     pub scale: String,
-    /// Share of the training items held out for validation, where the data set names none.
+    /// Share of the items that training draws from, held out for validation, where the data set
+    /// names no validation items.
     pub validation: f64,
     /// Training items that validation searches at most.
     pub validation_database: usize,
@@ -162,12 +164,8 @@ impl RawRun {
             let (key, value) = (key.trim(), value.trim());
             // What is no TOML value is a string.
             let parsed: Result<toml::Table, _> = toml::from_str(&format!("v = {value}"));
-            let value = parsed.ok().and_then(|mut t| t.remove("v"));
-            let value = value.unwrap_or_else(|| {
-                toml::Value::String(
-                    setting[setting.find('=').map_or(0, |at| at + 1)..].into(),
-                )
-            });
+            let parsed = parsed.ok().and_then(|mut t| t.remove("v"));
+            let value = parsed.unwrap_or_else(|| toml::Value::String(value.to_owned()));
             set(&mut table, key, value)?;
         }
         table.try_into().map_err(fault)
@@ -181,15 +179,26 @@ impl RawRun {
     /// Checks every value.
     pub fn check(&self) -> Result<Run> {
         let method = Method::named(&self.method)?;
-        for (key, value) in [("epochs", self.epochs), ("batch", self.batch)] {
+        for (key, value) in [
+            ("epochs", self.epochs),
+            ("batch", self.batch),
+            ("validation_database", self.validation_database),
+        ] {
             if value == 0 {
                 return bad(key, value, "at least 1");
             }
         }
-        let rates = self.modality.values().flat_map(|own| [own.rate, own.rate_hidden]);
-        for rate in rates.chain([Some(self.rate), self.rate_centres]).flatten() {
+        let of = |key: &str, rate: Option<f64>| rate.map(|rate| (key.to_owned(), rate));
+        let own = self.modality.iter().flat_map(|(name, own)| {
+            [
+                of(&format!("modality.{name}.rate"), own.rate),
+                of(&format!("modality.{name}.rate_hidden"), own.rate_hidden),
+            ]
+        });
+        let common = [of("rate", Some(self.rate)), of("rate_centres", self.rate_centres)];
+        for (key, rate) in common.into_iter().chain(own).flatten() {
             if !(rate > 0.0 && rate.is_finite()) {
-                return bad("rate", rate, "above 0, e.g. 0.1");
+                return bad(&key, rate, "above 0, e.g. 0.1");
             }
         }
         for (key, value) in [("momentum", self.momentum), ("validation", self.validation)] {

@@ -98,7 +98,7 @@ impl Model {
         let mut arrays = Arrays::default();
         arrays.push("centres".into(), self.bits.get(), self.centres.clone());
         for side in &self.sides {
-            for matrix in side.tower.matrices() {
+            for matrix in side.tower.matrices(false) {
                 let name = format!("{}.{}", side.name, matrix.name);
                 arrays.push(name, matrix.columns, matrix.values);
             }

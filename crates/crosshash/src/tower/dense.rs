@@ -48,12 +48,12 @@ impl DenseLayer {
             .all(|param| param.values().iter().all(|x| x.is_finite()))
     }
 
-    pub(super) fn matrices(&self, names: [&'static str; 2]) -> Vec<Matrix> {
+    pub(super) fn matrices(&self, names: [&'static str; 2], moving: bool) -> Vec<Matrix> {
         let matrix = |(name, param): (&'static str, &Param)| Matrix {
             name,
             columns: param.shape()[1],
             values: param.values(),
-            velocity: param.velocity().to_vec(),
+            velocity: if moving { param.velocity().to_vec() } else { Vec::new() },
         };
         names.into_iter().zip([&self.weight, &self.bias]).map(matrix).collect()
     }

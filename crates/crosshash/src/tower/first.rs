@@ -90,13 +90,13 @@ impl FirstLayer {
     }
 
     /// Weights and bias.
-    pub(super) fn matrices(&self, names: [&'static str; 2]) -> Vec<Matrix> {
+    pub(super) fn matrices(&self, names: [&'static str; 2], moving: bool) -> Vec<Matrix> {
         let columns = self.columns;
         let matrix = |name, values: &[f32], velocity: &[f32]| Matrix {
             name,
             columns,
             values: values.to_vec(),
-            velocity: velocity.to_vec(),
+            velocity: if moving { velocity.to_vec() } else { Vec::new() },
         };
         vec![
             matrix(names[0], &self.value, &self.velocity),

@@ -29,6 +29,9 @@ use sparse::SparseLayer;
 /// The deviation of the heads' first weights.
 const HEADS: f64 = 0.01;
 
+const HIDDEN: [&str; 2] = ["hidden.weight", "hidden.bias"];
+const HEADS_OF: [&str; 2] = ["heads.weight", "heads.bias"];
+
 const FORM: &str = "a tower is made for the form of its features";
 
 /// The sizes of a tower.
@@ -87,7 +90,7 @@ pub struct Matrix {
     pub columns: usize,
     /// The values.
     pub values: Vec<f32>,
-    /// The velocity.
+    /// The velocity; empty where only values were asked for.
     pub velocity: Vec<f32>,
 }
 
@@ -145,17 +148,23 @@ impl Tower {
         self.shape
     }
 
-    /// Every learnt matrix as it is now, in order; call [`Tower::settle`] first unless what
-    /// rows owe is kept too.
-    pub fn matrices(&self) -> Vec<Matrix> {
-        let heads = ["heads.weight", "heads.bias"];
-        let names =
-            if self.heads.is_some() { ["hidden.weight", "hidden.bias"] } else { heads };
+    /// The names of all learnt matrices, in order.
+    pub fn names(&self) -> Vec<&'static str> {
+        match self.heads.is_some() {
+            true => [HIDDEN, HEADS_OF].concat(),
+            false => HEADS_OF.to_vec(),
+        }
+    }
+
+    /// Every learnt matrix as it is now, in order, with its velocity or (not `moving`) without;
+    /// call [`Tower::settle`] first unless what rows owe is kept too.
+    pub fn matrices(&self, moving: bool) -> Vec<Matrix> {
+        let names = if self.heads.is_some() { HIDDEN } else { HEADS_OF };
         let mut all = match &self.first {
-            First::Dense(layer) => layer.matrices(names),
-            First::Sparse(layer) => layer.matrices(names),
+            First::Dense(layer) => layer.matrices(names, moving),
+            First::Sparse(layer) => layer.matrices(names, moving),
         };
-        all.extend(self.heads.iter().flat_map(|layer| layer.matrices(heads)));
+        all.extend(self.heads.iter().flat_map(|layer| layer.matrices(HEADS_OF, moving)));
         all
     }
 

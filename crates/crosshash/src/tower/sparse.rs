@@ -141,7 +141,7 @@ impl SparseLayer {
     }
 
     /// Weights and bias as they are, whatever rows owe.
-    pub(super) fn matrices(&self, names: [&'static str; 2]) -> Vec<Matrix> {
+    pub(super) fn matrices(&self, names: [&'static str; 2], moving: bool) -> Vec<Matrix> {
         let all = |part: fn(&Row) -> &Vec<f32>| {
             self.rows.iter().flat_map(part).copied().collect()
         };
@@ -149,13 +149,13 @@ impl SparseLayer {
             name: names[0],
             columns: self.columns,
             values: all(|row| &row.value),
-            velocity: all(|row| &row.velocity),
+            velocity: if moving { all(|row| &row.velocity) } else { Vec::new() },
         };
         let bias = Matrix {
             name: names[1],
             columns: self.columns,
             values: self.bias.clone(),
-            velocity: self.bias_velocity.clone(),
+            velocity: if moving { self.bias_velocity.clone() } else { Vec::new() },
         };
         vec![weight, bias]
     }
@@ -235,7 +235,7 @@ mod tests {
                 }
             }
             sparse.settle();
-            let pairs = sparse.matrices().into_iter().zip(dense.matrices());
+            let pairs = sparse.matrices(true).into_iter().zip(dense.matrices(true));
             for (a, b) in pairs {
                 assert_eq!(
                     (a.name, a.columns, a.values.len()),

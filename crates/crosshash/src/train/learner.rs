@@ -47,7 +47,10 @@ impl Learner {
             seed: raw.seed,
             ..supervise::Options::default()
         };
-        let coefficients = supervise::supervise(&labels, &options, &|_| {})?.coefficients;
+        let found = supervise::supervise(&labels, &options, &|_| {});
+        let coefficients = found
+            .map_err(|err| Error::content(format!("modality {name}: {err}")))?
+            .coefficients;
         let own = raw.modality.get(name).cloned().unwrap_or_default();
         let normalise = own.normalise.unwrap_or(Normalise::Standard);
         let preparation = Preparation::fit(training, name, normalise, analysis)?;

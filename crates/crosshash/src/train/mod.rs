@@ -67,7 +67,7 @@ const COLLAPSE: f64 = 0.1;
 /// What is saved beside the matrices.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct State {
-    split: String,
+    data: String, // a fingerprint
     config: String,
     note: String,        // the caller's
     best: Option<usize>, // epoch
@@ -86,6 +86,7 @@ pub struct Trainer<'a> {
     state: State,
     best: Option<Arrays>, // None: the last epoch is the best
     first_length: f64,
+    broken: bool, // by an error within an epoch: what there is now is no state to go on from
     device: Device,
 }
 
@@ -121,7 +122,7 @@ impl<'a> Trainer<'a> {
             }
         };
         let state = State {
-            split: format!("{:016x}", training.split_hash()),
+            data: format!("{:016x}", training.fingerprint()?),
             config: run.raw.to_toml()?,
             alphas: vec![alpha; sides.len()],
             ..State::default()
@@ -136,6 +137,7 @@ impl<'a> Trainer<'a> {
             state,
             best: None,
             first_length,
+            broken: false,
             device,
         })
     }
@@ -173,6 +175,7 @@ impl<'a> Trainer<'a> {
         let all = draws.len();
         let n_sides = self.sides.len();
         let mut sums = self.state.partial.take().unwrap_or_else(|| Sums::new(n_sides));
+        self.broken = true; // until this returns without an error
         for draw in draws.skip(sums.done) {
             self.step(epoch, &draw, &mut sums)?;
             sums.done += 1;
@@ -182,6 +185,7 @@ impl<'a> Trainer<'a> {
             let (done, items) = (sums.done, sums.items);
             if watch(&Step { done, all, batch, items, so_far: &so_far }).is_break() {
                 self.state.partial = Some(sums);
+                self.broken = false;
                 return Ok(None);
             }
         }
@@ -190,6 +194,7 @@ impl<'a> Trainer<'a> {
         let row = Epoch { map, ..self.means(epoch, &sums) };
         self.keep_best(map);
         self.state.history.push(row);
+        self.broken = false;
         Ok(self.state.history.last())
     }
 
@@ -206,8 +211,15 @@ impl<'a> Trainer<'a> {
     }
 
     /// Writes all that is needed to go on, to one file, and a note of the caller's (say, how long
-    /// it took so far).
+    /// it took so far). Refuses after an epoch that failed, and weights that are no numbers, so
+    /// that a good file is never replaced by one of no use.
     pub fn save(&self, path: &std::path::Path, note: &str) -> Result<()> {
+        let finite = self.sides.iter().all(|side| side.tower.is_finite());
+        if self.broken || !finite {
+            return Err(Error::content(
+                "this training has failed and cannot be saved; go on from its last checkpoint",
+            ));
+        }
         let mut arrays = self.arrays(true);
         if let Some(best) = &self.best {
             arrays.extend("best.", best);
@@ -226,7 +238,7 @@ impl<'a> Trainer<'a> {
         let fault = |what: String| Error::content(what).at(path);
         let state: State = toml::from_str(&note)
             .map_err(|err| fault(format!("not the checkpoint of a training: {err}")))?;
-        if state.config != self.state.config || state.split != self.state.split {
+        if state.config != self.state.config || state.data != self.state.data {
             return Err(fault(
                 "the checkpoint is of another configuration or data set; go on with the same, \
                  or train into another folder"
@@ -315,7 +327,7 @@ impl<'a> Trainer<'a> {
             side.labels.histogram().iter().zip(&mut used).for_each(|(&n, u)| *u |= n > 0);
         }
         let centres = lengths(&self.centres.values(), bits);
-        let towers = self.sides.iter().map(|s| (s.name.as_str(), s.tower.is_finite()));
+        let towers = self.sides.iter().map(|s| (&*s.name, s.tower.is_finite()));
         let finite = centres.iter().all(|length| length.is_finite());
         if let Some((name, _)) = towers.chain([("centres", finite)]).find(|(_, fine)| !fine)
         {
@@ -348,18 +360,19 @@ impl<'a> Trainer<'a> {
         Ok(())
     }
 
+    /// Mean MAP of the held-out items; a modality without any is still searched by the others.
     fn validate(&mut self) -> Result<Option<f64>> {
+        self.sides.iter_mut().for_each(|side| side.tower.settle());
+        if self.sides.iter().all(|side| side.validation.is_empty()) {
+            return Ok(None);
+        }
         let mut coded = Vec::new();
-        for side in &mut self.sides {
-            side.tower.settle();
+        for side in &self.sides {
             let codes = |rows: &Rows, items: &[usize]| -> Result<Codes> {
                 let outputs = outputs(&side.tower, rows, items, &|_| {})?;
                 Ok(Codes::from_signs(self.run.bits, &outputs)?)
             };
             let held_out: Vec<usize> = (0..side.validation.len()).collect();
-            if held_out.is_empty() {
-                continue;
-            }
             coded.push(Coded {
                 name: side.name.clone(),
                 queries: codes(&side.validation, &held_out)?,
@@ -371,14 +384,14 @@ impl<'a> Trainer<'a> {
         Ok(mean_map(&every_direction(&coded, &Options::default(), &|_| {})?))
     }
 
-    /// Remembers the matrices if the epoch that just ended is not the best any more.
+    /// Remembers the matrices of the best epoch, where there is a judgement and more to come.
     fn keep_best(&mut self, map: Option<f64>) {
         let epoch = self.state.history.len() + 1;
         let best = self.state.best.and_then(|best| self.state.history[best - 1].map);
         if self.state.best.is_none() || map.is_none() || map > best {
             self.state.best = Some(epoch);
             let last = epoch == self.run.raw.epochs;
-            self.best = (!last).then(|| self.arrays(false));
+            self.best = (map.is_some() && !last).then(|| self.arrays(false));
         }
     }
 
@@ -389,12 +402,12 @@ impl<'a> Trainer<'a> {
             if moving {
                 arrays.push(format!("velocity.{name}"), columns, speed);
             }
-            arrays.push(name, columns, values);
+            arrays.push(format!("now.{name}"), columns, values);
         };
         let (values, speed) = (self.centres.values(), self.centres.velocity().to_vec());
         push("centres".into(), self.run.bits.get(), values, speed);
         for side in &self.sides {
-            for m in side.tower.matrices() {
+            for m in side.tower.matrices(moving) {
                 push(format!("{}.{}", side.name, m.name), m.columns, m.values, m.velocity);
             }
         }
@@ -408,7 +421,7 @@ impl<'a> Trainer<'a> {
 
     fn restore(&mut self, mut arrays: Arrays, moving: bool) -> Result<()> {
         let mut take = |name: &str| -> Result<(usize, Vec<f32>, Vec<f32>)> {
-            let array = arrays.take(name)?;
+            let array = arrays.take(&format!("now.{name}"))?;
             let speed = match moving {
                 true => arrays.take(&format!("velocity.{name}"))?.values,
                 false => vec![0.0; array.values.len()],
@@ -422,7 +435,7 @@ impl<'a> Trainer<'a> {
         self.centres = Param::resume(values, speed, columns, &self.device);
         for side in &mut self.sides {
             let mut matrices = Vec::new();
-            for Matrix { name, .. } in side.tower.matrices() {
+            for name in side.tower.names() {
                 let (columns, values, velocity) = take(&format!("{}.{name}", side.name))?;
                 matrices.push(Matrix { name, columns, values, velocity });
             }
