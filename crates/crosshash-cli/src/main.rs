@@ -7,6 +7,7 @@ mod command;
 mod directions;
 mod file;
 mod fit;
+mod grid;
 mod interrupt;
 mod plot;
 mod progress;
