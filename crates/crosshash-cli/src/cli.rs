@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Train(command::train::Args),
     Encode(command::encode::Args),
     Eval(command::eval::Args),
+    Methods(command::methods::Args),
+    Compare(Box<command::compare::Args>),
     Sweep(command::sweep::Args),
     EmbedPlot(command::embed_plot::Args),
     Index(command::index::Args),

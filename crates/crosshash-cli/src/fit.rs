@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 use crosshash::Model;
 use crosshash::config::Run;
 use crosshash::data::{Choice, Opened, Split};
+use crosshash::method::{Fitting, Learning};
 use crosshash::train::{Epoch, Step, Trainer};
 use serde::{Deserialize, Serialize};
 
@@ -56,11 +57,24 @@ impl Folder {
         self.path.join("checkpoint.safetensors")
     }
 
-    fn save(&self, trainer: &Trainer<'_>, clock: &Clock) -> Result<()> {
-        trainer.save(&self.checkpoint(), &serde_json::to_string(clock)?)?;
+    fn save(&self, fitting: &mut dyn Fitting<'_>, clock: &Clock) -> Result<()> {
+        if let Some(trainer) = fitting.trainer() {
+            trainer.save(&self.checkpoint(), &serde_json::to_string(clock)?)?;
+        }
         let history =
-            History { epochs: trainer.history().to_vec(), seconds: clock.ended.clone() };
+            History { epochs: fitting.history().to_vec(), seconds: clock.ended.clone() };
         file::write(&self.path.join("history.csv"), &history.to_csv())
+    }
+
+    /// Goes on from the checkpoint, if there is one and the method can.
+    fn resume(&self, trainer: Option<&mut Trainer<'_>>) -> Result<Clock> {
+        let path = self.checkpoint();
+        let Some(trainer) = trainer.filter(|_| self.resume && path.exists()) else {
+            return Ok(Clock::default());
+        };
+        let note = trainer.resume(&path)?;
+        say(format!("going on after epoch {}", trainer.history().len()));
+        serde_json::from_str(&note).with_context(|| path.display().to_string())
     }
 }
 
@@ -83,38 +97,37 @@ pub(crate) fn fit(
 ) -> Result<Option<Fitted>> {
     let training = opened.dataset.training(split);
     let analysis = |name: &str| opened.analysis.get(name).cloned().unwrap_or_default();
-    let mut trainer = Trainer::new(run, &training, &analysis)?;
+    let mut fitting = run.method.begin(run, &training, &analysis)?;
     let mut clock = Clock::default();
     if let Some(folder) = folder {
         fs_err::create_dir_all(&folder.path)?;
         file::write(&folder.path.join(CONFIG), &run.raw.to_toml()?)?;
-        if folder.resume && folder.checkpoint().exists() {
-            let note = trainer.resume(&folder.checkpoint())?;
-            clock = serde_json::from_str(&note)
-                .with_context(|| folder.checkpoint().display().to_string())?;
-            say(format!("going on after epoch {}", trainer.history().len()));
-        }
+        clock = folder.resume(fitting.trainer())?;
     }
+    let epochs = match run.method.about().learning {
+        Learning::Epochs => run.raw.epochs,
+        Learning::Once | Learning::Hardly => 1,
+    };
     interrupt::catch();
-    while !trainer.is_done() {
-        let going_on = epoch(&mut trainer, &mut clock, run.raw.epochs)?;
+    while !fitting.is_done() {
+        let going_on = epoch(&mut *fitting, &mut clock, epochs)?;
         if let Some(folder) = folder {
-            folder.save(&trainer, &clock)?;
+            folder.save(&mut *fitting, &clock)?;
         }
         if !going_on {
             return Ok(None);
         }
     }
-    let history = History { epochs: trainer.history().to_vec(), seconds: clock.ended };
-    let best = trainer.best_epoch();
-    Ok(Some(Fitted { model: trainer.finish()?, history, best }))
+    let history = History { epochs: fitting.history().to_vec(), seconds: clock.ended };
+    let best = fitting.best_epoch();
+    Ok(Some(Fitted { model: fitting.finish()?, history, best }))
 }
 
 /// One epoch, with live progress and a line at its end; false if it was stopped.
-fn epoch(trainer: &mut Trainer<'_>, clock: &mut Clock, epochs: usize) -> Result<bool> {
+fn epoch(fitting: &mut dyn Fitting<'_>, clock: &mut Clock, epochs: usize) -> Result<bool> {
     let started = Instant::now();
-    let number = trainer.history().len() + 1;
-    let map = trainer.history().last().and_then(|row| row.map);
+    let number = fitting.history().len() + 1;
+    let map = fitting.history().last().and_then(|row| row.map);
     let mut bar: Option<Progress> = None;
     let mut taken = 0;
     let mut watch = |step: &Step<'_>| {
@@ -133,7 +146,7 @@ fn epoch(trainer: &mut Trainer<'_>, clock: &mut Clock, epochs: usize) -> Result<
             false => ControlFlow::Continue(()),
         }
     };
-    let row = trainer.epoch(&mut watch)?.cloned();
+    let row = fitting.epoch(&mut watch)?.cloned();
     drop(bar);
     let seconds = started.elapsed().as_secs_f64();
     let Some(row) = row else {
@@ -154,8 +167,14 @@ fn epoch(trainer: &mut Trainer<'_>, clock: &mut Clock, epochs: usize) -> Result<
     Ok(true)
 }
 
-/// The loss and its terms: classification / attraction / quantisation of every modality.
+/// The loss and its terms, where there are any: classification / attraction / quantisation of
+/// every modality.
 fn terms(row: &Epoch) -> String {
+    match (row.modalities.is_empty(), row.loss.is_finite()) {
+        (true, true) => return format!("loss {:.4}", row.loss),
+        (true, false) => return "in closed form".into(),
+        (false, _) => {}
+    }
     let parts = row.modalities.iter().map(|m| {
         format!(
             "{} {:.2}/{:.2}/{:.2}",
@@ -178,7 +197,8 @@ impl History {
             "alpha",
             "length",
         ];
-        for m in self.epochs.first().map_or(&[][..], |epoch| &epoch.modalities) {
+        let named = self.epochs.first().map_or(&[][..], |epoch| &epoch.modalities);
+        for m in named {
             PARTS.iter().for_each(|part| out += &format!(",{}.{part}", m.name));
         }
         for (epoch, seconds) in self.epochs.iter().zip(&self.seconds) {
@@ -192,6 +212,9 @@ impl History {
                 let (d, e, f) = (m.quantisation, m.alpha, m.length);
                 out += &format!(",{a},{b},{c},{d},{e},{f}");
             }
+            // Epochs of another kind after the first have no terms.
+            let missing = named.len() - epoch.modalities.len().min(named.len());
+            out += &",".repeat(missing * PARTS.len());
         }
         out + "\n"
     }

@@ -8,6 +8,7 @@ mod command;
 mod directions;
 mod file;
 mod fit;
+mod grid;
 mod interrupt;
 mod npz;
 mod plot;

@@ -23,16 +23,17 @@ use std::collections::BTreeMap;
 use crosshash_codes::Bits;
 use serde::{Deserialize, Serialize};
 
-use crate::method::{Method, jcch::Weights};
-use crate::prepare::Normalise;
+use crate::method::{self, Method, cca, dcmh, itq, jcch::Weights, seph};
+use crate::prepare::{Normalise, Preparation};
 use crate::supervise::{Kind, Scale};
+use crate::tower::Shape;
 use crate::{Error, Result};
 
 /// A run as typed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RawRun {
-    /// jcch, jcch-b or scdh.
+    /// One of [`METHODS`](crate::method::METHODS), e.g. jcch.
     pub method: String,
     /// Code length.
     pub bits: usize,
@@ -82,6 +83,14 @@ pub struct RawRun {
     pub validation: f64,
     /// Training items that validation searches at most.
     pub validation_database: usize,
+    /// DCMH's own settings.
+    pub dcmh: dcmh::Settings,
+    /// Those of CCA and what is built on it.
+    pub cca: cca::Settings,
+    /// Those of ITQ.
+    pub itq: itq::Settings,
+    /// Those of SePH.
+    pub seph: seph::Settings,
     /// What differs for single modalities.
     pub modality: BTreeMap<String, RawModality>,
 }
@@ -127,6 +136,10 @@ impl Default for RawRun {
             scale: "paper".into(),
             validation: 0.05,
             validation_database: 4000,
+            dcmh: dcmh::Settings::default(),
+            cca: cca::Settings::default(),
+            itq: itq::Settings::default(),
+            seph: seph::Settings::default(),
             modality: BTreeMap::new(),
         }
     }
@@ -136,7 +149,7 @@ impl Default for RawRun {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// The recipe.
-    pub method: Method,
+    pub method: &'static dyn Method,
     /// Code length.
     pub bits: Bits,
     /// Which coefficients.
@@ -145,6 +158,8 @@ pub struct Run {
     pub scale: Scale,
     /// Weights of the terms.
     pub weights: Weights,
+    /// The run that comes first, for methods that start from another.
+    pub first: Option<Box<Run>>,
     /// All the rest, as typed and checked.
     pub raw: RawRun,
 }
@@ -178,7 +193,7 @@ impl RawRun {
 
     /// Checks every value.
     pub fn check(&self) -> Result<Run> {
-        let method = Method::named(&self.method)?;
+        let method = method::named(&self.method)?;
         for (key, value) in [
             ("epochs", self.epochs),
             ("batch", self.batch),
@@ -242,12 +257,67 @@ impl RawRun {
             scales.iter().find(|(name, _)| *name == self.scale).ok_or_else(|| {
                 Error::unknown("scale", self.scale.as_str(), scales.map(|(name, _)| name))
             })?;
+        self.dcmh.check()?;
+        for (key, value) in
+            [("cca.ridge", self.cca.ridge), ("seph.penalty", self.seph.penalty)]
+        {
+            if !(value > 0.0 && value.is_finite()) {
+                return bad(key, value, "above 0, e.g. 0.01");
+            }
+        }
+        let (seph, itq) = (&self.seph, &self.itq);
+        for (key, value) in [
+            ("seph.items", seph.items),
+            ("seph.centres", seph.centres),
+            ("seph.rounds", seph.rounds),
+            ("itq.rounds", itq.rounds),
+        ] {
+            if value == 0 {
+                return bad(key, value, "at least 1");
+            }
+        }
         if self.anchors == Some(0) {
             return bad("anchors", 0, "at least 1");
         }
         let weights = Weights { lambda: self.lambda, mu: self.mu, beta: self.beta };
         let bits = Bits::new(self.bits)?;
-        Ok(Run { method, bits, coefficients, scale: scale.1, weights, raw: self.clone() })
+        let first = match method.first(self) {
+            Some(first) => Some(Box::new(first.check()?)),
+            None => None,
+        };
+        let (scale, raw) = (scale.1, self.clone());
+        Ok(Run { method, bits, coefficients, scale, weights, first, raw })
+    }
+}
+
+impl Run {
+    /// The sizes of a modality's tower.
+    pub(crate) fn shape(
+        &self,
+        modality: &str,
+        preparation: &Preparation,
+        classes: usize,
+    ) -> Shape {
+        let RawRun { hidden, hidden_sparse, .. } = self.raw;
+        let default = if preparation.is_sparse() { hidden_sparse } else { hidden };
+        let own = self.raw.modality.get(modality).and_then(|own| own.hidden);
+        Shape {
+            width: preparation.width(),
+            sparse: preparation.is_sparse(),
+            hidden: own.unwrap_or(default),
+            bits: self.bits.get(),
+            classes,
+        }
+    }
+
+    /// The learning rates of a modality's first layer and heads, where nothing else is said.
+    pub(crate) fn rates(&self, modality: &str, hidden: usize, default: f64) -> [f64; 2] {
+        let own = self.raw.modality.get(modality);
+        let rate = own.and_then(|own| own.rate).unwrap_or(default);
+        match own.and_then(|own| own.rate_hidden).filter(|_| hidden > 0) {
+            Some(first) => [first, rate],
+            None => [rate, rate],
+        }
     }
 }
 
@@ -297,7 +367,7 @@ mod tests {
         assert_eq!(raw.modality["image"].rate, Some(0.5));
         assert_eq!(raw.modalities, ["image"]);
         let run = raw.check().unwrap();
-        assert_eq!((run.method, run.coefficients), (Method::JcchB, Kind::Scul));
+        assert_eq!((run.method.name(), run.coefficients), ("jcch-b", Kind::Scul));
         assert_eq!(
             typed(&raw.to_toml().unwrap(), &[]).unwrap(),
             raw,
@@ -318,10 +388,9 @@ mod tests {
         );
         assert_eq!(fault("", &["epochs=0"]), "epochs = 0: it must be at least 1");
         assert_eq!(fault("", &["rate=-1"]), "rate = -1: it must be above 0, e.g. 0.1");
-        assert_eq!(
-            fault("", &["method=magic"]),
-            "no method named \"magic\"; there are: jcch, jcch-b, scdh"
-        );
+        let err = fault("", &["method=magic"]);
+        let start = "no method named \"magic\"; there are: jcch, jcch-b, scdh, dcmh,";
+        assert!(err.starts_with(start), "{err}");
         assert_eq!(
             fault("", &["epochs.x=1", "epochs=2", "epochs.x=3"]),
             "epochs is a value, it has no x"

@@ -97,7 +97,7 @@ pub fn embed(
             at: [0.0; 2],
         }));
     }
-    for &label in &labels {
+    for &label in labels.iter().filter(|_| !model.centres().is_empty()) {
         rows.extend_from_slice(&model.centres()[label * bits..(label + 1) * bits]);
         let name = model.labels()[label].clone();
         spots.push(Spot { modality: None, id: name.clone(), label: name, at: [0.0; 2] });

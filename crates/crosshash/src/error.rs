@@ -93,6 +93,14 @@ pub enum Error {
         /// Mean length of the first centres.
         first: f64,
     },
+    /// A method that cannot learn from this data.
+    #[error("{method} {why}")]
+    Unsuitable {
+        /// The method.
+        method: String,
+        /// What it needs and does not find, after its name.
+        why: String,
+    },
     /// Content that is not what it should be, as a sentence.
     #[error("{what}")]
     Content {

@@ -34,6 +34,7 @@
 //! # }
 //! ```
 
+mod algebra;
 mod alpha;
 pub mod checkpoint;
 pub mod config;
@@ -42,12 +43,14 @@ pub mod embed;
 pub mod encode;
 mod error;
 pub mod evaluate;
+pub mod kernel;
 pub mod loss;
 pub mod method;
 mod model;
 pub mod optimise;
 pub mod prepare;
 mod product;
+pub mod real;
 mod sample;
 pub mod supervise;
 pub mod tower;

@@ -8,24 +8,24 @@ use gemm::Parallelism;
 
 /// A matrix by rows, or its transpose.
 #[derive(Clone, Copy)]
-pub(crate) struct Factor<'a> {
-    values: &'a [f32],
+pub(crate) struct Factor<'a, T = f32> {
+    values: &'a [T],
     rows: usize,
     columns: usize,
     strides: (isize, isize), // from row to row, from column to column
 }
 
-impl<'a> Factor<'a> {
+impl<'a, T> Factor<'a, T> {
     /// `columns` of a matrix by rows of `width`, starting at column `from`.
     ///
     /// # Panics
     /// If the columns are not there.
     pub(crate) fn columns(
-        values: &'a [f32],
+        values: &'a [T],
         width: usize,
         from: usize,
         columns: usize,
-    ) -> Factor<'a> {
+    ) -> Factor<'a, T> {
         assert!(width > 0 && values.len().is_multiple_of(width), "whole rows");
         assert!(from + columns <= width, "columns {from}.. of {width}");
         let rows = values.len() / width;
@@ -34,12 +34,12 @@ impl<'a> Factor<'a> {
     }
 
     /// A whole matrix by rows of `width`.
-    pub(crate) fn whole(values: &'a [f32], width: usize) -> Factor<'a> {
+    pub(crate) fn whole(values: &'a [T], width: usize) -> Factor<'a, T> {
         Factor::columns(values, width, 0, width)
     }
 
     /// The transpose.
-    pub(crate) fn transposed(self) -> Factor<'a> {
+    pub(crate) fn transposed(self) -> Factor<'a, T> {
         Factor {
             rows: self.columns,
             columns: self.rows,
@@ -49,15 +49,16 @@ impl<'a> Factor<'a> {
     }
 }
 
-/// `out <- scale out + a b`, `out` by rows; on all threads of the pool or on this one.
+/// `out <- scale out + a b`, `out` by rows, in single precision (networks) or double (algebra);
+/// on all threads of the pool or on this one.
 ///
 /// # Panics
 /// If the sizes do not fit.
-pub(crate) fn accumulate(
-    out: &mut [f32],
-    scale: f32,
-    a: Factor<'_>,
-    b: Factor<'_>,
+pub(crate) fn accumulate<T: From<f32> + std::ops::MulAssign + Copy + 'static>(
+    out: &mut [T],
+    scale: T,
+    a: Factor<'_, T>,
+    b: Factor<'_, T>,
     all_threads: bool,
 ) {
     let (m, n, k) = (a.rows, b.columns, a.columns);
@@ -71,7 +72,7 @@ pub(crate) fn accumulate(
         return;
     }
     let parallelism = if all_threads { Parallelism::Rayon(0) } else { Parallelism::None };
-    // SAFETY: `Factor` only comes from `columns`, which checks that every (row, column) lies in
+    // SAFETY: `gemm` knows both precisions (it panics for types it does not); `Factor` only comes from `columns`, which checks that every (row, column) lies in
     // its slice, and a transpose swaps both; `out` holds m x n numbers by rows of n and is not
     // aliased, being borrowed mutably.
     unsafe {
@@ -90,7 +91,7 @@ pub(crate) fn accumulate(
             b.strides.1,
             b.strides.0,
             scale,
-            1.0,
+            T::from(1.0),
             false,
             false,
             false,

@@ -33,7 +33,8 @@ Examples:
 RUN holds config.toml (everything that was set), model.safetensors and model.json (weights;
 vocabularies and normalisers), codes/, history.csv, convergence.svg and report.json. It can be
 copied to another machine. Every key of config.toml can be given by --set; [modality.NAME] sets
-hidden, rate, rate_hidden, normalise. Ctrl-C leaves a checkpoint; so does every epoch.";
+hidden, rate, rate_hidden, normalise. Ctrl-C leaves a checkpoint; so does every epoch (jcch,
+jcch-b, scdh; the others begin again). `crosshash methods` lists what --method takes.";
 
 /// Train a model: towers for every modality, one set of centres, aligned binary codes.
 #[derive(clap::Args)]
@@ -54,7 +55,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// jcch, jcch-b or scdh.
+    /// One of `crosshash methods`, e.g. jcch (default), dcmh or cca.
     #[arg(long, value_name = "NAME")]
     method: Option<String>,
 
@@ -82,6 +83,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         bail!(
             "{} holds a run already; give --resume to go on with it, or another --out",
             args.out.display()
+        );
+    }
+    if !run.method.about().codes {
+        bail!(
+            "{} is a reference without codes: it can be compared (crosshash compare), but there \
+             is nothing to keep",
+            run.method.name()
         );
     }
     let opened = data::open(&args.data, args.root.as_deref())?;

@@ -7,7 +7,7 @@ use crosshash::embed::Spot;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::{FONT, PALETTE};
+use super::{FONT, colour};
 
 const SIZE: (u32, u32) = (900, 700);
 const LEGEND: u32 = 190;
@@ -101,13 +101,4 @@ fn mark(
         Some(_) => area.draw(&Circle::new((x, y), 4, colour.stroke_width(1)))?,
     }
     Ok(())
-}
-
-/// The palette, and then the same colours darker.
-fn colour(label: usize) -> RGBColor {
-    let RGBColor(r, g, b) = PALETTE[label % PALETTE.len()];
-    match (label / PALETTE.len()) % 2 {
-        0 => RGBColor(r, g, b),
-        _ => RGBColor(r / 2, g / 2, b / 2),
-    }
 }

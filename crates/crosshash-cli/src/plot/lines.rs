@@ -6,9 +6,12 @@ use anyhow::Result;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::{FONT, PALETTE};
+use super::{FONT, colour};
 
 const PANEL: (u32, u32) = (480, 400);
+/// More lines than this are named beside the panels, once for all.
+const INSIDE: usize = 7;
+const BESIDE: u32 = 130;
 
 /// One panel.
 pub(crate) struct Panel {
@@ -45,13 +48,19 @@ pub(crate) fn draw(path: &Path, title: &str, panels: &[Panel]) -> Result<()> {
     let mut svg = String::new();
     {
         let n = u32::try_from(panels.len().max(1))?;
-        let size = (PANEL.0 * n, PANEL.1 + 40);
+        let crowded = panels.iter().find(|panel| panel.series.len() > INSIDE);
+        let beside = if crowded.is_some() { BESIDE } else { 0 };
+        let size = (PANEL.0 * n + beside, PANEL.1 + 40);
         let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         root.fill(&WHITE)?;
         let root = root.titled(title, (FONT, 18))?;
-        for (area, panel) in root.split_evenly((1, panels.len().max(1))).iter().zip(panels)
+        let (left, right) = root.split_horizontally(PANEL.0 * n);
+        for (area, panel) in left.split_evenly((1, panels.len().max(1))).iter().zip(panels)
         {
-            draw_panel(area, panel)?;
+            draw_panel(area, panel, crowded.is_none())?;
+        }
+        if let Some(panel) = crowded {
+            legend(&right, panel)?;
         }
         root.present()?;
     }
@@ -61,6 +70,7 @@ pub(crate) fn draw(path: &Path, title: &str, panels: &[Panel]) -> Result<()> {
 fn draw_panel(
     area: &DrawingArea<SVGBackend<'_>, Shift>,
     Panel { x, y, names, series }: &Panel,
+    named: bool,
 ) -> Result<()> {
     let points = || series.iter().flat_map(|s| &s.points);
     let across = match names.len() {
@@ -99,7 +109,7 @@ fn draw_panel(
         .light_line_style(WHITE)
         .draw()?;
     for (at, Series { name, points, mark }) in series.iter().enumerate() {
-        let colour = PALETTE[at % PALETTE.len()];
+        let colour = colour(at);
         let line = points.iter().map(|p| (p.x, p.y));
         let style = colour.stroke_width(2);
         chart
@@ -114,6 +124,9 @@ fn draw_panel(
         let dots = line.enumerate();
         chart.draw_series(dots.map(|(k, at)| Circle::new(at, size(k), colour.filled())))?;
     }
+    if !named {
+        return Ok(());
+    }
     chart
         .configure_series_labels()
         .position(SeriesLabelPosition::LowerRight)
@@ -121,6 +134,16 @@ fn draw_panel(
         .border_style(RGBColor(200, 200, 200))
         .label_font((FONT, 13))
         .draw()?;
+    Ok(())
+}
+
+/// The names of the lines, one below the other.
+fn legend(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel) -> Result<()> {
+    for ((at, series), y) in panel.series.iter().enumerate().zip((20..).step_by(20)) {
+        let line = [(4, y), (24, y)];
+        area.draw(&PathElement::new(line, colour(at).stroke_width(2)))?;
+        area.draw(&Text::new(series.name.clone(), (30, y - 6), (FONT, 13)))?;
+    }
     Ok(())
 }
 

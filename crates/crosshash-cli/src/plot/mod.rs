@@ -1,5 +1,6 @@
 //! Figures as SVG; one file per figure, one style for all.
 
+pub(crate) mod comparison;
 pub(crate) mod convergence;
 pub(crate) mod curves;
 pub(crate) mod embedding;
@@ -22,3 +23,13 @@ pub(crate) const PALETTE: [RGBColor; 7] = [
 
 /// The text font of all figures.
 pub(crate) const FONT: &str = "sans-serif";
+
+/// The palette, and then the same colours darker, and then lighter.
+pub(crate) fn colour(at: usize) -> RGBColor {
+    let RGBColor(r, g, b) = PALETTE[at % PALETTE.len()];
+    match (at / PALETTE.len()) % 3 {
+        0 => RGBColor(r, g, b),
+        1 => RGBColor(r / 2, g / 2, b / 2),
+        _ => RGBColor(r / 2 + 120, g / 2 + 120, b / 2 + 120),
+    }
+}

@@ -14,11 +14,13 @@
 //! ```
 
 mod classifier;
+mod likelihood;
 mod pair;
 mod quantisation;
 mod unary;
 
 pub use classifier::classifier;
+pub use likelihood::likelihood;
 pub use pair::pair;
 pub use quantisation::quantisation;
 pub use unary::{Unary, unary};

@@ -28,6 +28,13 @@ pub struct Epoch {
     pub map: Option<f64>,
 }
 
+impl Epoch {
+    /// An epoch of a method that has no terms to tell of.
+    pub(crate) fn numbered(epoch: usize, rate: f64) -> Epoch {
+        Epoch { epoch, rate, loss: f64::NAN, pair: 0.0, modalities: Vec::new(), map: None }
+    }
+}
+
 /// What happened to one modality in an epoch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EpochOf {

@@ -38,8 +38,6 @@ pub use epoch::{Epoch, EpochOf, Step, Watch, unwatched};
 use std::sync::Arc;
 
 use burn::tensor::{Device, Tensor};
-use crosshash_codes::Codes;
-use crosshash_codes::eval::Options;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -48,16 +46,15 @@ use crate::alpha::Alpha;
 use crate::checkpoint::Arrays;
 use crate::config::Run;
 use crate::data::{Analysis, Training};
-use crate::evaluate::{Coded, every_direction, mean_map};
 use crate::method::jcch::objective;
-use crate::model::{Model, Side, outputs};
+use crate::method::{Items, modalities, validate};
+use crate::model::{Model, Side};
 use crate::optimise::Param;
-use crate::prepare::Rows;
 use crate::sample::{Draw, Sampler};
 use crate::tower::{Matrix, Tower, normal};
 use crate::{Error, Result};
 use epoch::Sums;
-use learner::{Learner, modalities, pairs, sgd};
+use learner::{Learner, pairs, sgd};
 
 /// The deviation of the first centres (paper).
 const CENTRES: f64 = 0.5;
@@ -198,16 +195,35 @@ impl<'a> Trainer<'a> {
         Ok(self.state.history.last())
     }
 
+    /// What is learnt from, by modality.
+    pub(crate) fn items(&self) -> impl Iterator<Item = &Items> {
+        self.sides.iter().map(|side| &side.items)
+    }
+
     /// The model of the best epoch.
     pub fn finish(mut self) -> Result<Model> {
+        self.settle()?;
+        let side = |side: Learner| {
+            let Items { name, preparation, .. } = side.items;
+            Side { name, preparation, tower: side.tower }
+        };
+        let sides = self.sides.into_iter().map(side).collect();
+        Ok(Model::new(self.run.bits, self.labels, sides, self.centres.values()))
+    }
+
+    /// The items and the towers of the best epoch.
+    pub(crate) fn into_sides(mut self) -> Result<Vec<(Items, Tower)>> {
+        self.settle()?;
+        Ok(self.sides.into_iter().map(|side| (side.items, side.tower)).collect())
+    }
+
+    /// Goes back to the best epoch, and takes all steps that are owed.
+    fn settle(&mut self) -> Result<()> {
         if let Some(best) = self.best.take() {
             self.restore(best, false)?;
         }
-        let sides = self.sides.into_iter().map(|mut side| {
-            side.tower.settle();
-            Side { name: side.name, preparation: side.preparation, tower: side.tower }
-        });
-        Ok(Model::new(self.run.bits, self.labels, sides.collect(), self.centres.values()))
+        self.sides.iter_mut().for_each(|side| side.tower.settle());
+        Ok(())
     }
 
     /// Writes all that is needed to go on, to one file, and a note of the caller's (say, how long
@@ -251,7 +267,7 @@ impl<'a> Trainer<'a> {
         let epoch = state.history.len();
         for side in &mut self.sides {
             let first = side.steps(self.run, epoch)[0];
-            if let Ok(owed) = owed.take(&side.name) {
+            if let Ok(owed) = owed.take(&side.items.name) {
                 side.tower.owe(&owed.values, first);
             }
         }
@@ -266,7 +282,7 @@ impl<'a> Trainer<'a> {
         let (mut batches, mut outs, mut parts) = (Vec::new(), Vec::new(), Vec::new());
         for &m in &present {
             let side = &mut self.sides[m];
-            let batch = side.rows.batch(&draw.items[m])?;
+            let batch = side.items.rows.batch(&draw.items[m])?;
             let out = side.tower.forward(&batch);
             let alpha = self.state.alphas[m].value();
             parts.push(side.part(&draw.items[m], &out, alpha, &self.device));
@@ -282,7 +298,7 @@ impl<'a> Trainer<'a> {
         drop(centres);
         let heard = sums.hear(&loss, &present);
         let names: Vec<&str> =
-            present.iter().map(|&m| self.sides[m].name.as_str()).collect();
+            present.iter().map(|&m| self.sides[m].items.name.as_str()).collect();
         heard.check(&names, epoch, sums.done)?;
         let mut grads = loss.total.backward();
         drop(loss);
@@ -315,7 +331,11 @@ impl<'a> Trainer<'a> {
         let raw = &self.run.raw;
         let rate = f64::from(sgd(self.run, raw.rate, raw.decay, epoch).rate);
         let sides = self.sides.iter().zip(&self.state.alphas);
-        sums.means(epoch, rate, sides.map(|(side, alpha)| (&*side.name, alpha.value())))
+        sums.means(
+            epoch,
+            rate,
+            sides.map(|(side, alpha)| (&*side.items.name, alpha.value())),
+        )
     }
 
     /// Refuses to go on when weights are no numbers, when the centres of used labels fall
@@ -324,10 +344,15 @@ impl<'a> Trainer<'a> {
         let bits = self.run.bits.get();
         let mut used = vec![false; self.labels.len()];
         for side in &self.sides {
-            side.labels.histogram().iter().zip(&mut used).for_each(|(&n, u)| *u |= n > 0);
+            side.items
+                .labels
+                .histogram()
+                .iter()
+                .zip(&mut used)
+                .for_each(|(&n, u)| *u |= n > 0);
         }
         let centres = lengths(&self.centres.values(), bits);
-        let towers = self.sides.iter().map(|s| (&*s.name, s.tower.is_finite()));
+        let towers = self.sides.iter().map(|s| (&*s.items.name, s.tower.is_finite()));
         let finite = centres.iter().all(|length| length.is_finite());
         if let Some((name, _)) = towers.chain([("centres", finite)]).find(|(_, fine)| !fine)
         {
@@ -353,7 +378,7 @@ impl<'a> Trainer<'a> {
         for (m, (side, &length)) in self.sides.iter().zip(&sums.lengths).enumerate() {
             let grown = |row: &Epoch| row.modalities[m].length >= limit;
             if length < limit && self.state.history.iter().any(grown) {
-                let what = format!("the mean output of modality {}", side.name);
+                let what = format!("the mean output of modality {}", side.items.name);
                 return Err(collapsed(what, length));
             }
         }
@@ -363,25 +388,8 @@ impl<'a> Trainer<'a> {
     /// Mean MAP of the held-out items; a modality without any is still searched by the others.
     fn validate(&mut self) -> Result<Option<f64>> {
         self.sides.iter_mut().for_each(|side| side.tower.settle());
-        if self.sides.iter().all(|side| side.validation.is_empty()) {
-            return Ok(None);
-        }
-        let mut coded = Vec::new();
-        for side in &self.sides {
-            let codes = |rows: &Rows, items: &[usize]| -> Result<Codes> {
-                let outputs = outputs(&side.tower, rows, items, &|_| {})?;
-                Ok(Codes::from_signs(self.run.bits, &outputs)?)
-            };
-            let held_out: Vec<usize> = (0..side.validation.len()).collect();
-            coded.push(Coded {
-                name: side.name.clone(),
-                queries: codes(&side.validation, &held_out)?,
-                query_labels: side.validation_labels.clone(),
-                database: codes(&side.rows, &side.searched)?,
-                database_labels: side.labels.select(&side.searched),
-            });
-        }
-        Ok(mean_map(&every_direction(&coded, &Options::default(), &|_| {})?))
+        let sides = self.sides.iter().map(|side| (&side.items, &side.tower));
+        validate(self.run.bits, sides)
     }
 
     /// Remembers the matrices of the best epoch, where there is a judgement and more to come.
@@ -408,12 +416,13 @@ impl<'a> Trainer<'a> {
         push("centres".into(), self.run.bits.get(), values, speed);
         for side in &self.sides {
             for m in side.tower.matrices(moving) {
-                push(format!("{}.{}", side.name, m.name), m.columns, m.values, m.velocity);
+                let name = format!("{}.{}", side.items.name, m.name);
+                push(name, m.columns, m.values, m.velocity);
             }
         }
         for side in self.sides.iter().filter(|_| moving) {
             if let Some(owed) = side.tower.owed() {
-                arrays.push(format!("owed.{}", side.name), 1, owed);
+                arrays.push(format!("owed.{}", side.items.name), 1, owed);
             }
         }
         arrays
@@ -436,11 +445,16 @@ impl<'a> Trainer<'a> {
         for side in &mut self.sides {
             let mut matrices = Vec::new();
             for name in side.tower.names() {
-                let (columns, values, velocity) = take(&format!("{}.{name}", side.name))?;
+                let (columns, values, velocity) =
+                    take(&format!("{}.{name}", side.items.name))?;
                 matrices.push(Matrix { name, columns, values, velocity });
             }
-            let misfit =
-                || Error::content(format!("the tower of {} is of another size", side.name));
+            let misfit = || {
+                Error::content(format!(
+                    "the tower of {} is of another size",
+                    side.items.name
+                ))
+            };
             let shape = side.tower.shape();
             side.tower =
                 Tower::from_matrices(shape, matrices, &self.device).ok_or_else(misfit)?;

@@ -88,7 +88,7 @@ pub(crate) struct Args {
 
 /// How texts are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
+pub(super) enum Form {
     /// The words that are set.
     Sparse,
     /// A number for every word.
@@ -99,14 +99,28 @@ enum Form {
 
 /// What one process measured; seconds and losses by epoch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Measured {
-    who: String,
-    seconds: Vec<f64>,
-    cpu_seconds: Vec<f64>,
-    losses: Vec<f64>,
-    peak_mib: f64,
+pub(super) struct Measured {
+    pub(super) who: String,
+    pub(super) seconds: Vec<f64>,
+    pub(super) cpu_seconds: Vec<f64>,
+    pub(super) losses: Vec<f64>,
+    pub(super) peak_mib: f64,
     #[serde(default)]
     before_mib: f64,
+}
+
+impl Measured {
+    /// Nothing yet, but what was used to get ready.
+    pub(super) fn new(who: &str) -> Measured {
+        Measured {
+            who: who.to_owned(),
+            seconds: Vec::new(),
+            cpu_seconds: Vec::new(),
+            losses: Vec::new(),
+            peak_mib: 0.0,
+            before_mib: peer::peak_mib().unwrap_or(f64::NAN),
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -235,9 +249,13 @@ fn print(args: &Args, rows: &[Row], missing: Option<&str>) -> Result<()> {
 
 /// Writes image.npy, text.npy, labels.npy, q.npy and u.npy.
 fn prepare(args: &Args, folder: &Path) -> Result<()> {
-    let n = args.steps * args.batch;
+    made(args.root.as_deref(), args.steps * args.batch, folder)
+}
+
+/// The same for any number of items.
+pub(super) fn made(root: Option<&Path>, n: usize, folder: &Path) -> Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
-    let (tags, labels) = match &args.root {
+    let (tags, labels) = match root {
         Some(root) => real_tags(root, n)?,
         None => made_tags(n, &mut rng)?,
     };
@@ -384,17 +402,10 @@ fn measure(args: &Args, folder: &Path, form: Form) -> Result<Measured> {
     let split = plan.draw(&dataset)?;
     let training = dataset.training(&split);
     let mut trainer = Trainer::new(&run, &training, &|_| Analysis::default())?;
-    let mut measured = Measured {
-        who: format!(
-            "crosshash, {} text",
-            if form == Form::Dense { "dense" } else { "sparse" }
-        ),
-        seconds: Vec::new(),
-        cpu_seconds: Vec::new(),
-        losses: Vec::new(),
-        peak_mib: 0.0,
-        before_mib: peer::peak_mib().unwrap_or(f64::NAN),
-    };
+    let mut measured = Measured::new(match form {
+        Form::Dense => "crosshash, dense text",
+        Form::Sparse | Form::Streamed => "crosshash, sparse text",
+    });
     let n = dataset.modalities().first().map_or(0, Modality::len);
     for epoch in 0..epochs {
         let progress = Progress::new(format!("epoch {} of {n} items", epoch + 1), n);
@@ -412,7 +423,7 @@ fn measure(args: &Args, folder: &Path, form: Form) -> Result<Measured> {
 }
 
 /// The prepared folder as a data set.
-fn read(folder: &Path, form: Form) -> Result<Dataset> {
+pub(super) fn read(folder: &Path, form: Form) -> Result<Dataset> {
     let labels = crosshash_codes::read::labels(&folder.join("labels.npy"))?;
     let image = data::items(&folder.join("image.npy"), false)?;
     let text = data::items(&folder.join("text.npy"), false)?;

@@ -13,7 +13,6 @@ use crosshash::config::{RawRun, Run};
 use crosshash::data::{self, Opened, Split, emoji};
 use crosshash::encode::Encoder;
 use crosshash::evaluate::{Coded, Direction, every_direction};
-use crosshash::method::Projection;
 use crosshash_codes::eval::Options;
 use crosshash_codes::format::Ids;
 use serde_json::json;
@@ -101,10 +100,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     let run = configured("jcch")?;
     let split = split(&opened, run.raw.validation)?;
-    let analysis = |name: &str| opened.analysis.get(name).cloned().unwrap_or_default();
-    let training = opened.dataset.training(&split);
-    let random = Projection::new(run.bits, &training, &analysis, run.raw.seed)?;
-    let (Some(basic), Some(fitted)) = (
+    let (Some(random), Some(basic), Some(fitted)) = (
+        trained(&configured("lsh")?, &opened, &split)?,
         trained(&configured("jcch-b")?, &opened, &split)?,
         trained(&run, &opened, &split)?,
     ) else {
@@ -114,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
     let (mut judged, mut kept) = (Vec::new(), Vec::new());
     let encoders: [(&'static str, &dyn Encoder); 3] =
-        [("random", &random), ("jcch-b", &basic.model), ("jcch", model)];
+        [("random", &random.model), ("jcch-b", &basic.model), ("jcch", model)];
     for (name, encoder) in encoders {
         kept = encode_all(encoder, &opened.dataset, &split)?;
         let coded: Vec<Coded> = kept.iter().map(|(coded, _)| coded.clone()).collect();

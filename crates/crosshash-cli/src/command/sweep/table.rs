@@ -1,11 +1,10 @@
 //! The results of a sweep: means and standard deviations over seeds, in every form.
 
-use std::fmt::Write as _;
-
 use serde_json::{Value, json};
 
 use super::Trial;
 use super::plan::Point;
+use crate::grid;
 
 /// All that was reached.
 pub(crate) struct Table {
@@ -41,7 +40,7 @@ impl Mean {
         (!values.is_empty()).then_some(Mean { mean, spread })
     }
 
-    fn text(self, seeds: usize) -> String {
+    pub(crate) fn text(self, seeds: usize) -> String {
         match seeds {
             1 => format!("{:.4}", self.mean),
             _ => format!("{:.4} ± {:.4}", self.mean, self.spread),
@@ -117,33 +116,19 @@ impl Table {
         cells
     }
 
+    fn lines(&self) -> Vec<Vec<String>> {
+        let rows = self.rows.iter().map(|row| self.cells(row));
+        std::iter::once(self.heads()).chain(rows).collect()
+    }
+
     /// For the terminal.
     pub(super) fn to_text(&self) -> String {
-        let mut lines = vec![self.heads()];
-        lines.extend(self.rows.iter().map(|row| self.cells(row)));
-        let width = |column: usize| {
-            lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
-        let mut out = String::new();
-        for line in &lines {
-            for (cell, width) in line.iter().zip(&widths) {
-                let _ = write!(out, "{cell:>width$}  ");
-            }
-            out.truncate(out.trim_end().len());
-            out.push('\n');
-        }
-        out
+        grid::aligned(&self.lines())
     }
 
     /// For documents.
     pub(super) fn to_markdown(&self) -> String {
-        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-        let heads = self.heads();
-        let rule = vec!["---".to_owned(); heads.len()];
-        let mut out = line(heads) + &line(rule);
-        self.rows.iter().for_each(|row| out += &line(self.cells(row)));
-        out
+        grid::markdown(&self.lines())
     }
 
     /// For spreadsheets: one line per training.
