@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let largest = args.batch.iter().copied().max().unwrap_or(0);
     ensure!(largest > 0, "--batch: at least one query is needed");
     ensure!(args.items.iter().all(|&n| n >= 1000), "--items: at least 1000 are needed");
-    ensure!(args.k.iter().all(|&k| k > 0), "--k: at least one hit is needed");
+    ensure!(args.k.iter().all(|&k| k > 0), "-k: at least one hit is needed");
     let (mut items, mut threads, mut peers) =
         (args.items.clone(), args.search_threads.clone(), args.peers.clone());
     if args.full {
