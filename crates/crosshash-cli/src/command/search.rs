@@ -1,7 +1,7 @@
 //! `crosshash search`: the nearest items of an index, or of a trained run.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
@@ -209,10 +209,10 @@ fn run_and_queries(args: &Args) -> Result<(Snapshot, tempfile::TempDir, Asked)> 
     let model = Model::load(&args.place)
         .with_context(|| format!("reading the model in {}", args.place.display()))?;
     let asked = encoded(args, &model)?;
-    let modality = query_modality(args, &model)?;
     let target = match &args.target {
         Some(target) => target.clone(),
         None => {
+            let modality = query_modality(args, &model)?;
             let mut others = model.modalities();
             others.retain(|name| *name != modality);
             match others[..] {
@@ -368,14 +368,4 @@ fn arrays(found: &[Vec<Found>]) -> Vec<Array> {
         arrays.push(Array::numbers("scores", "<f4", shape, &scores, f32::to_le_bytes));
     }
     arrays
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_run_is_not_asked_for_where_an_index_will_do() {
-        assert!(!is_index(Path::new("/nowhere")));
-    }
 }

@@ -17,6 +17,8 @@ use super::top::first;
 use super::{Form, Hit, Index, Mih, Query, Scan};
 use crate::{Codes, Result};
 
+/// How often a sample is timed.
+const ROUNDS: usize = 3;
 /// Fewer codes than this are scanned without a thought.
 const FEW: usize = 1 << 13;
 /// Database codes that serve as sample queries.
@@ -48,11 +50,10 @@ struct Hashed {
 }
 
 struct Learned {
-    /// Seconds of one unit of hashing work on one thread.
-    unit: f64,
-    /// Seconds a hashed query takes, alone and in a batch, by the logarithm of `k`.
-    alone: Vec<f64>,
-    batch: Vec<f64>,
+    /// Seconds of one unit of hashing work on one thread, by the logarithm of `k`.
+    unit: Vec<f64>,
+    /// Work of a query by the logarithm of `k`.
+    work: Vec<f64>,
     /// How often the scan was preferred.
     scans: usize,
 }
@@ -81,7 +82,7 @@ impl Hashed {
         let query = Query::nearest(10);
         let seconds = |run: &dyn Fn() -> Result<()>| -> Result<f64> {
             let mut best = f64::INFINITY;
-            for _ in 0..3 {
+            for _ in 0..ROUNDS {
                 let start = Instant::now();
                 run()?;
                 best = best.min(start.elapsed().as_secs_f64());
@@ -105,76 +106,79 @@ impl Hashed {
     /// The budget of a hashed query in units of work, if hashing is expected to be faster.
     fn budget(&self, k: usize, queries: usize) -> Option<usize> {
         let Ok(mut learned) = self.learned.lock() else { return None };
-        let scan = self.scan_seconds(queries);
-        if learned.expected(queries)[power(k)] >= scan {
+        let scan = self.scan_units(&learned, k, queries);
+        if learned.work[power(k)] >= scan {
             learned.scans += 1;
             if !learned.scans.is_multiple_of(LOOK_AGAIN) {
                 return None;
             }
         }
-        Some(units(scan * learned.threads(queries), learned.unit))
+        Some(whole(scan))
     }
 
-    /// Corrects the expectation by what a group of queries took.
-    fn learn(&self, k: usize, batch: usize, group: usize, seconds: f64) {
+    /// What a scan costs per query of a batch in units of hashing work. Both sides of a batch
+    /// use all threads; one query is hashed by one thread.
+    fn scan_units(&self, learned: &Learned, k: usize, queries: usize) -> f64 {
+        let threads = rayon::current_num_threads().min(queries.max(1)) as f64;
+        self.scan_seconds(queries) * threads / learned.unit[power(k)]
+    }
+
+    /// Corrects the expectation by the work of a group of queries, those that went to the scan
+    /// counted with its cost.
+    fn learn(&self, k: usize, batch: usize, group: usize, work: usize, scanned: usize) {
         let Ok(mut learned) = self.learned.lock() else { return };
+        let scan = self.scan_units(&learned, k, batch);
+        let mean = (work as f64 + scanned as f64 * scan) / group as f64;
         let weight = 1.0 - 0.9_f64.powi(i32::try_from(group).unwrap_or(i32::MAX));
-        let expected = &mut learned.expected(batch)[power(k)];
-        *expected += weight * (seconds - *expected);
+        let expected = &mut learned.work[power(k)];
+        *expected += weight * (mean - *expected);
     }
 }
 
-impl Learned {
-    fn expected(&mut self, queries: usize) -> &mut Vec<f64> {
-        if queries == 1 { &mut self.alone } else { &mut self.batch }
-    }
-
-    /// How many threads hash a batch; one query is hashed by one.
-    fn threads(&self, queries: usize) -> f64 {
-        rayon::current_num_threads().min(queries.max(1)) as f64
-    }
-}
-
-/// Learns the price of a unit of work and the seconds of some `k`, giving up where one query
-/// takes longer than `limit` seconds.
+/// Learns the price of a unit of work and the work for some `k`, giving up where one query
+/// takes longer than `limit` seconds. Of several rounds the best counts: what disturbs a
+/// measurement makes it longer, never shorter.
 fn sample(mih: &Mih, samples: &Codes, limit: f64) -> Learned {
-    let mut unit = UNIT;
-    let mut means = [f64::INFINITY; SAMPLE_K.len()];
-    // the first round warms the caches, the second counts
-    for _ in 0..2 {
-        let (mut work, mut total) = (0_usize, 0.0);
-        for (mean, k) in means.iter_mut().zip(SAMPLE_K) {
-            let start = Instant::now();
-            let mut given_up = 0;
-            for code in samples.iter() {
+    let mut prices = [UNIT; SAMPLE_K.len()];
+    let mut means = [0.0; SAMPLE_K.len()];
+    for (nth, k) in SAMPLE_K.into_iter().enumerate() {
+        let budget = whole(limit / prices[nth.saturating_sub(1)]);
+        let (mut work, mut punished) = (0_usize, 0_usize);
+        let mut best = vec![f64::INFINITY; samples.len()];
+        // round after round over all samples, so that none finds its buckets in the caches
+        for round in 0..ROUNDS {
+            for (best, code) in best.iter_mut().zip(samples.iter()) {
+                let start = Instant::now();
                 // a code that is its own neighbour is no example: one more is asked for
-                let found = mih.one(code, &Query::nearest(k + 1), units(limit, unit));
-                work += found.work;
-                given_up += usize::from(!found.finished);
+                let found = mih.one(code, &Query::nearest(k + 1), budget);
+                *best = best.min(start.elapsed().as_secs_f64());
+                if round == 0 {
+                    work += found.work;
+                    punished += if found.finished { 0 } else { budget };
+                }
             }
-            let seconds = start.elapsed().as_secs_f64();
-            total += seconds;
-            let punished = seconds + given_up as f64 * limit;
-            *mean = mean.min(punished / samples.len() as f64);
         }
-        unit = total / work.max(1) as f64;
+        let seconds: f64 = best.iter().sum();
+        prices[nth] = seconds / work.max(1) as f64;
+        means[nth] = (work + punished) as f64 / samples.len() as f64;
     }
     // in straight lines over the logarithm of k, level beyond what was measured
-    let at = |power: usize| {
-        let low = (power / 3).min(1);
-        let part = ((power - 3 * low) as f64 / 3.0).min(1.0);
-        means[low] + part * (means[low + 1] - means[low])
+    let line = |values: [f64; SAMPLE_K.len()]| {
+        let at = |power: usize| {
+            let low = (power / 3).min(1);
+            let part = ((power - 3 * low) as f64 / 3.0).min(1.0);
+            values[low] + part * (values[low + 1] - values[low])
+        };
+        (0..=usize::BITS as usize).map(at).collect()
     };
-    let alone: Vec<f64> = (0..=usize::BITS as usize).map(at).collect();
-    let threads = rayon::current_num_threads() as f64;
-    let batch = alone.iter().map(|seconds| seconds / threads).collect();
-    Learned { unit, alone, batch, scans: 0 }
+    Learned { unit: line(prices), work: line(means), scans: 0 }
 }
 
-fn units(seconds: f64, unit: f64) -> usize {
+/// Units of work as a whole number; more than fit are all there are.
+fn whole(units: f64) -> usize {
     #[expect(clippy::cast_possible_truncation, reason = "saturates, which is meant")]
-    #[expect(clippy::cast_sign_loss, reason = "seconds and prices are positive")]
-    let units = (seconds / unit) as usize;
+    #[expect(clippy::cast_sign_loss, reason = "work is not negative")]
+    let units = units as usize;
     units
 }
 
@@ -210,12 +214,12 @@ impl Index for Auto {
                 rest.extend(group.iter().map(|&q| (q, below)));
                 continue;
             };
-            let start = Instant::now();
             let one =
                 |&q: &u32| (q, hashed.mih.one(queries.code(q as usize), query, budget));
             let found: Vec<_> = group.par_iter().map(one).collect();
-            let (mut seconds, before) = (start.elapsed().as_secs_f64(), rest.len());
+            let (mut work, before) = (0, rest.len());
             for (q, found) in found {
+                work += found.work;
                 if found.finished {
                     answers[q as usize] =
                         query.page(first(found.top.into_keys(), query.depth()));
@@ -223,8 +227,8 @@ impl Index for Auto {
                     rest.push((q, found.top.below()));
                 }
             }
-            seconds += (rest.len() - before) as f64 * hashed.scan_seconds(queries.len());
-            hashed.learn(k, queries.len(), group.len(), seconds / group.len() as f64);
+            let scanned = rest.len() - before;
+            hashed.learn(k, queries.len(), group.len(), work, scanned);
             progress(group.last().map_or(0, |&q| q as usize + 1) - rest.len());
         }
         let (chosen, below): (Vec<u32>, Vec<u32>) = rest.into_iter().unzip();
@@ -246,8 +250,9 @@ impl Index for Auto {
         let Some(hashed) = &self.hashed else {
             return format!("auto: scan, for {} codes are few", self.codes().len());
         };
-        let times = hashed.learned.lock().map(|l| (l.alone[power(10)], l.batch[power(10)]));
-        let (mih_one, mih_each) = times.unwrap_or((0.0, 0.0));
+        let one = hashed.learned.lock().map(|l| l.work[power(10)] * l.unit[power(10)]);
+        let mih_one = one.unwrap_or(0.0);
+        let mih_each = mih_one / rayon::current_num_threads() as f64;
         let pick = |mih: f64, scan: f64| if mih < scan { "mih" } else { "scan" };
         format!(
             "auto: {} for one query (mih {:.1} us, scan {:.1} us), {} in batches (mih {:.1} us, \

@@ -103,7 +103,7 @@ impl Mih {
         let m = self.tables.len();
         let mut top = Unordered::new(query.depth(), query.below(&self.codes));
         let mut work = 0_usize;
-        let mut found = Vec::new();
+        let mut found = (Vec::new(), Vec::new());
         let keys: Vec<u16> = self.tables.iter().map(|table| table.key(code)).collect();
         let steps = (0..(MAX_LENGTH + 1) * m).flat_map(|step| {
             let table = &self.tables[step % m];
@@ -117,6 +117,14 @@ impl Mih {
             let table = &self.tables[step % m];
             if entered != Some(step) {
                 entered = Some(step);
+                if step % m == 0 {
+                    // a new radius is many buckets more: first see whether it is needed
+                    self.visit(code, query, &waiting, &mut top, &mut found);
+                    waiting.1.clear();
+                    if step >= top.below() as usize {
+                        return Progressed { top, finished: true, work };
+                    }
+                }
                 // what is beyond the modelled cost of a whole radius is not begun
                 let probes = table.weights.get(step / m).map_or(0, ExactSizeIterator::len);
                 let each = PROBE_COST + (self.codes.len() >> table.length);
@@ -155,7 +163,7 @@ impl Mih {
         query: &Query<'_>,
         (step, ranges): &Chunk,
         top: &mut Unordered,
-        found: &mut Vec<u64>,
+        (found, histogram): &mut (Vec<u64>, Vec<u32>),
     ) {
         let table = &self.tables[step % self.tables.len()];
         found.clear();
@@ -175,6 +183,12 @@ impl Mih {
                 Held::Rows(rows)
             }
         };
+        if query.allowed.is_none() && found.len() > query.depth() {
+            // a large bucket: the bound first, so that few candidates are looked at closely
+            top.expect(found, histogram);
+            let below = top.below();
+            found.retain(|&key| unkey(key).0 < below);
+        }
         let number = u32::try_from(*step).unwrap_or(u32::MAX);
         let step = Step { number, substrings: &self.substrings, items: &table.items };
         self.kernel.first_met(code, held, step, found);

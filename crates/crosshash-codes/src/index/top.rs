@@ -85,6 +85,27 @@ impl Unordered {
         self.below
     }
 
+    /// Takes note of candidates that will be offered, each once and not yet counted: if at least
+    /// `k` of them are as near as some distance, nothing farther can be in the answer.
+    pub(super) fn expect(&mut self, keys: &[u64], histogram: &mut Vec<u32>) {
+        if keys.len() < self.k {
+            return;
+        }
+        histogram.clear();
+        histogram.resize(self.below as usize + 1, 0);
+        keys.iter().for_each(|&key| histogram[unkey(key).0 as usize] += 1);
+        let mut within = 0;
+        let enough = (0_u32..).zip(histogram.iter()).find(|(_, count)| {
+            within += **count as usize;
+            within >= self.k
+        });
+        let below = enough.map_or(self.below, |(distance, _)| distance + 1);
+        while self.below > below {
+            self.below -= 1;
+            self.nearer -= self.histogram[self.below as usize] as usize;
+        }
+    }
+
     #[inline]
     pub(super) fn offer(&mut self, distance: u32, item: u32) {
         if distance >= self.below {
@@ -160,6 +181,15 @@ mod tests {
             prop_assert_eq!(&first(up.into_keys(), k), &truth);
             let mut any = Unordered::new(k, below);
             for start in 0..stride {
+                let near = |i: &usize| distances[*i] < any.below();
+                let soon: Vec<u64> = (start..n)
+                    .step_by(stride)
+                    .filter(near)
+                    .map(|i| key(distances[i], u32::try_from(i).unwrap()))
+                    .collect();
+                if k > 0 && start % 2 == 0 {
+                    any.expect(&soon, &mut Vec::new());
+                }
                 for i in (start..n).step_by(stride) {
                     any.offer(distances[i], u32::try_from(i).unwrap());
                 }

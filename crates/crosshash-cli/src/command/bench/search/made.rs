@@ -49,7 +49,7 @@ pub(super) fn make(
         0 => u64::MAX,
         used => (1 << used) - 1,
     };
-    let mut word = |w: usize, noise: f64, rng: &mut ChaCha8Rng| {
+    let word = |w: usize, noise: f64, rng: &mut ChaCha8Rng| {
         let bits: u64 = if noise < 0.5 {
             (0..64).fold(0, |word, bit| word | u64::from(rng.random_bool(noise)) << bit)
         } else {

@@ -118,8 +118,8 @@ fn cpu_seconds() -> f64 {
     }
 }
 
-/// Gigabytes a second that `threads` threads read from memory larger than the caches usually
-/// are.
+/// Gigabytes that `threads` threads read in a second of their time, from more memory than caches
+/// usually hold.
 pub(super) fn bandwidth(threads: usize) -> f64 {
     let words = vec![1_u64; 1 << 26];
     let Ok(pool) = rayon::ThreadPoolBuilder::new().num_threads(threads).build() else {
@@ -128,14 +128,14 @@ pub(super) fn bandwidth(threads: usize) -> f64 {
     let part = words.len() / threads.max(1);
     let mut best = f64::INFINITY;
     for _ in 0..5 {
-        let start = Instant::now();
+        let start = cpu_seconds();
         let sum: u64 = pool.install(|| {
             let sum =
                 |part: &[u64]| part.iter().fold(0, |all: u64, w| all.wrapping_add(*w));
             words.par_chunks(part).map(sum).sum()
         });
         std::hint::black_box(sum);
-        best = best.min(start.elapsed().as_secs_f64());
+        best = best.min((cpu_seconds() - start) / threads.max(1) as f64);
     }
     (words.len() * 8) as f64 / best * 1e-9
 }

@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let largest = args.batch.iter().copied().max().unwrap_or(0);
     ensure!(largest > 0, "--batch: at least one query is needed");
     ensure!(args.items.iter().all(|&n| n >= 1000), "--items: at least 1000 are needed");
-    ensure!(args.k.iter().all(|&k| k > 0), "--k: at least one hit is needed");
+    ensure!(args.k.iter().all(|&k| k > 0), "-k: at least one hit is needed");
     let (mut items, mut threads, mut peers) =
         (args.items.clone(), args.search_threads.clone(), args.peers.clone());
     if args.full {
@@ -197,7 +197,8 @@ fn print(
         let reads = bandwidth.iter().find(|(threads, _)| *threads == row.threads);
         if let (1, "scan", Some((_, most))) = (row.batch, row.index.as_str(), reads) {
             let n: f64 = case.split(' ').nth(2).and_then(|n| n.parse().ok()).unwrap_or(0.0);
-            let read = row.queries_per_second * n * bits.words() as f64 * 8e-9;
+            let per_cpu_second = 1e6 / row.cpu_us * row.threads as f64;
+            let read = per_cpu_second * n * bits.words() as f64 * 8e-9;
             note = format!("reads {read:.1} of {most:.1} GB/s");
         }
         if as_json {
