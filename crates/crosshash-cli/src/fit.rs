@@ -78,13 +78,44 @@ impl Folder {
     }
 }
 
-/// The split of the manifest, with validation items held out of training if it names none.
+/// The split of the manifest; if it names no validation items, a share of what training draws
+/// from is held out. A number of training items that leaves no room for them makes room.
 pub(crate) fn split(opened: &Opened, validation: f64) -> Result<Split> {
     let Some(mut plan) = opened.plan.clone() else { return Ok(opened.split()?) };
-    if plan.validation.is_none() && validation > 0.0 {
-        plan.validation = Some(Choice::Share(validation));
+    if plan.validation.is_some() || validation == 0.0 {
+        return Ok(plan.draw(&opened.dataset)?);
     }
-    Ok(plan.draw(&opened.dataset)?)
+    plan.validation = Some(Choice::Share(validation));
+    match (plan.draw(&opened.dataset), &plan.train) {
+        (Err(_), Some(Choice::Count(train))) => {
+            #[expect(clippy::cast_possible_truncation, reason = "a part of a count")]
+            #[expect(clippy::cast_sign_loss, reason = "not negative")]
+            let held_out = (*train as f64 * validation).round() as usize;
+            plan.train = Some(Choice::Count(train - held_out));
+            plan.validation = Some(Choice::Count(held_out));
+            Ok(plan.draw(&opened.dataset)?)
+        }
+        (drawn, _) => Ok(drawn?),
+    }
+}
+
+/// Says what of a data set is not learnt from, and what its split notes.
+fn say_what_is_left_out(opened: &Opened, split: &Split) {
+    for left in opened.dataset.left_out().iter().chain(split.left_out()) {
+        say(format!("{}: {} items left out: {}", left.modality, left.items, left.reason));
+    }
+    split.notes().iter().for_each(say);
+    let training = opened.dataset.training(split);
+    for name in training.modalities() {
+        let Ok(view) = training.train(name) else { continue };
+        let unlabelled = view.labels().unlabelled();
+        if unlabelled > 0 {
+            let of = view.len();
+            say(format!(
+                "{name}: {unlabelled} of {of} training items have no label, and are not learnt from"
+            ));
+        }
+    }
 }
 
 /// Trains; `None` if the user stopped it. With a folder, every epoch leaves a checkpoint there,
@@ -100,17 +131,20 @@ pub(crate) fn fit(
     let mut fitting = run.method.begin(run, &training, &analysis)?;
     let mut clock = Clock::default();
     if let Some(folder) = folder {
+        say_what_is_left_out(opened, split);
         fs_err::create_dir_all(&folder.path)?;
-        file::write(&folder.path.join(CONFIG), &run.raw.to_toml()?)?;
+        // What was set is written over only when it is known to go on from what is there.
         clock = folder.resume(fitting.trainer())?;
+        file::write(&folder.path.join(CONFIG), &run.raw.to_toml()?)?;
     }
     let epochs = match run.method.about().learning {
         Learning::Epochs => run.raw.epochs,
         Learning::Once | Learning::Hardly => 1,
     };
-    interrupt::catch();
     while !fitting.is_done() {
+        let asking = interrupt::catch();
         let going_on = epoch(&mut *fitting, &mut clock, epochs)?;
+        drop(asking);
         if let Some(folder) = folder {
             folder.save(&mut *fitting, &clock)?;
         }
@@ -128,18 +162,21 @@ fn epoch(fitting: &mut dyn Fitting<'_>, clock: &mut Clock, epochs: usize) -> Res
     let started = Instant::now();
     let number = fitting.history().len() + 1;
     let map = fitting.history().last().and_then(|row| row.map);
-    let mut bar: Option<Progress> = None;
+    let mut bar: Option<(Progress, usize)> = None;
     let mut taken = 0;
     let mut watch = |step: &Step<'_>| {
         taken += step.batch;
-        let total = step.items * step.all / step.done;
-        let bar = bar.get_or_insert_with(|| {
-            Progress::new(format!("epoch {number} of {epochs}"), total)
+        // Steps before this one were taken before the training was stopped.
+        let (bar, before) = bar.get_or_insert_with(|| {
+            let before = step.done - 1;
+            let what = format!("epoch {number} of {epochs}, step");
+            (Progress::new(what, step.all - before), before)
         });
-        bar.set_with(step.items, || {
+        bar.set_with(step.done - *before, || {
             let row = (step.so_far)();
             let last = map.map_or(String::new(), |map| format!(", last MAP {map:.4}"));
-            format!("{}{last}", terms(&row))
+            let rate = taken as f64 / started.elapsed().as_secs_f64();
+            format!("{}{last}, {rate:.0} items/s", terms(&row))
         });
         match interrupt::asked() {
             true => ControlFlow::Break(()),
@@ -167,8 +204,8 @@ fn epoch(fitting: &mut dyn Fitting<'_>, clock: &mut Clock, epochs: usize) -> Res
     Ok(true)
 }
 
-/// The loss and its terms, where there are any: classification / attraction / quantisation of
-/// every modality.
+/// The loss and its terms, where there are any: classification / attraction / classifier /
+/// quantisation of every modality.
 fn terms(row: &Epoch) -> String {
     match (row.modalities.is_empty(), row.loss.is_finite()) {
         (true, true) => return format!("loss {:.4}", row.loss),
@@ -177,8 +214,8 @@ fn terms(row: &Epoch) -> String {
     }
     let parts = row.modalities.iter().map(|m| {
         format!(
-            "{} {:.2}/{:.2}/{:.2}",
-            m.name, m.classification, m.attraction, m.quantisation
+            "{} {:.2}/{:.2}/{:.2}/{:.2}",
+            m.name, m.classification, m.attraction, m.classifier, m.quantisation
         )
     });
     let parts: Vec<String> = parts.collect();

@@ -1,4 +1,5 @@
-//! Ctrl-C: the first asks the work to stop where it can go on later, the second ends the program.
+//! Ctrl-C: within a training step the first asks to stop where the work can go on later, the second
+//! ends the program; elsewhere the first ends it, because files are written whole or not at all.
 
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -10,13 +11,17 @@ use crate::progress::say;
 const INTERRUPTED: u8 = 130;
 
 static ASKED: AtomicBool = AtomicBool::new(false);
+static LISTENING: AtomicBool = AtomicBool::new(false);
 static CATCHING: OnceLock<()> = OnceLock::new();
 
-/// From now on Ctrl-C (and a polite kill) only asks; [`asked`] tells.
-pub(crate) fn catch() {
+/// As long as it lives, Ctrl-C (and a polite kill) only asks; [`asked`] tells.
+pub(crate) struct Asking;
+
+/// From now on, until the answer is dropped, Ctrl-C only asks.
+pub(crate) fn catch() -> Asking {
     CATCHING.get_or_init(|| {
         let handler = || {
-            if ASKED.swap(true, Ordering::SeqCst) {
+            if ASKED.swap(true, Ordering::SeqCst) || !LISTENING.load(Ordering::SeqCst) {
                 std::process::exit(INTERRUPTED.into());
             }
             say("stopping after this step; press Ctrl-C again to stop at once");
@@ -24,6 +29,14 @@ pub(crate) fn catch() {
         // Where signals cannot be caught, the program ends as it always would.
         let _ = ctrlc::set_handler(handler);
     });
+    LISTENING.store(true, Ordering::SeqCst);
+    Asking
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        LISTENING.store(false, Ordering::SeqCst);
+    }
 }
 
 /// Whether the user wants to stop.

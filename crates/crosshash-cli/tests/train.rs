@@ -166,10 +166,16 @@ fn an_interrupted_run_goes_on_exactly() {
     assert!(Path::new(&stopped).join("checkpoint.safetensors").exists());
     assert!(!Path::new(&stopped).join("report.json").exists(), "it is not finished");
 
-    let again: Vec<String> = arguments(&stopped);
-    let mut again: Vec<&str> = again.iter().map(String::as_str).collect();
-    again.push("--resume");
-    done(&again);
+    // With other settings it is refused, and what was set stays written.
+    let config = fs_err::read(Path::new(&stopped).join("config.toml")).unwrap();
+    let other = ["train", &data, "--out", &stopped, "--resume", "--bits", "8"];
+    let err = refused(&other);
+    assert!(err.contains("of another configuration or data set"), "{err}");
+    assert_eq!(fs_err::read(Path::new(&stopped).join("config.toml")).unwrap(), config);
+    // A run that goes on knows what it was set to.
+    done(&["train", &data, "--out", &stopped, "--resume"]);
+    let err = refused(&["train", &data, "--out", &stopped, "--resume"]);
+    assert!(err.contains("is finished, there is nothing to go on with"), "{err}");
     let whole = arguments(&straight);
     done(&whole.iter().map(String::as_str).collect::<Vec<_>>());
     for file in ["model.safetensors", "model.json", "codes/database.words.codes"] {
@@ -298,6 +304,56 @@ fn a_sweep_varies_goes_on_and_draws() {
     sweep(&[]);
     let second = fs_err::read_to_string(Path::new(&out).join("sweep.csv")).unwrap();
     assert_eq!(first, second);
+    // Other data under the same names are not taken for the same.
+    let elsewhere = path(dir.path(), "elsewhere");
+    done(&[
+        "data",
+        "synth",
+        "--out",
+        &elsewhere,
+        "--items",
+        "300",
+        "--labels",
+        "8",
+        "--modalities",
+        "photo:16,tags:50:sparse,words:40:text",
+        "--seed",
+        "2",
+    ]);
+    done(&[
+        "sweep",
+        &elsewhere,
+        "--out",
+        &out,
+        "--vary",
+        "lambda=0",
+        "--set",
+        "hidden=16",
+        "--set",
+        "hidden_sparse=16",
+        "--set",
+        "epochs=2",
+    ]);
+    let third = fs_err::read_to_string(Path::new(&out).join("sweep.csv")).unwrap();
+    assert!(!third.contains(first.lines().nth(1).unwrap()), "{third}");
+    // A setting that does not train is said; the others go on.
+    let failed = path(dir.path(), "failed");
+    let table = done(&[
+        "sweep",
+        &data,
+        "--out",
+        &failed,
+        "--vary",
+        "rate=1e30,0.1",
+        "--set",
+        "hidden=16",
+        "--set",
+        "hidden_sparse=16",
+        "--set",
+        "epochs=2",
+    ]);
+    let line = |start: &str| table.lines().find(|l| l.trim().starts_with(start)).unwrap();
+    assert!(line("1e30").contains(" - ") && line("0.1").contains("0."), "{table}");
     // Blind: only held-out training items are looked at.
     let blind = path(dir.path(), "blind");
     let table = done(&[

@@ -356,3 +356,30 @@ fn a_model_refuses_what_it_was_not_made_for() {
     let err = Model::load(folder.path()).unwrap_err().to_string();
     assert!(err.contains("damaged or not a safetensors file"), "{err}");
 }
+
+#[test]
+fn names_that_would_break_files_are_refused() {
+    for name in ["", "a/b", "a,b", "a\\b", "a\"b"] {
+        let rows = Features::Dense(Dense::from_floats(1, vec![0.0]).unwrap());
+        let labels = Labels::from_indices(1, [[0]]).unwrap();
+        let modality = Modality::new(name, vec!["x".into()], rows, labels).unwrap();
+        let err =
+            Dataset::new("d", vec!["l".into()], vec![modality]).unwrap_err().to_string();
+        assert!(err.contains("names become parts of file names"), "{err}");
+    }
+}
+
+#[test]
+fn a_failed_training_cannot_be_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = dataset(Pairing::Full);
+    let split = split(&dataset);
+    let run = run(&["rate=1e30"]);
+    let training = dataset.training(&split);
+    let mut trainer = Trainer::new(&run, &training, &|_| Analysis::default()).unwrap();
+    assert!(trainer.epoch(&mut unwatched).is_err());
+    let path = folder.path().join("checkpoint.safetensors");
+    let err = trainer.save(&path, "").unwrap_err().to_string();
+    assert!(err.contains("has failed and cannot be saved"), "{err}");
+    assert!(!path.exists());
+}

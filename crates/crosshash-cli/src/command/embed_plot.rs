@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use crosshash::config::RawRun;
+use crosshash::data::{Training, emoji};
 use crosshash::embed::{Options, Spot, embed};
 use crosshash::{Model, data};
 use serde_json::Value;
@@ -53,8 +54,8 @@ pub(crate) struct Args {
     labels: Vec<String>,
 
     /// How many labels, if none are named.
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    classes: usize,
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=14))]
+    classes: u8,
 
     /// Items of each modality, at most.
     #[arg(long, value_name = "N", default_value_t = 1000)]
@@ -86,9 +87,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let opened = data::open(&path, root.as_deref())?;
     let split = split(&opened, raw.validation)?;
     let training = opened.dataset.training(&split);
+    check(args, &model, &training)?;
     let options = Options {
         labels: args.labels.clone(),
-        n_labels: args.classes,
+        n_labels: args.classes.into(),
         items: args.items,
         perplexity: args.perplexity,
         iterations: args.iterations,
@@ -105,18 +107,42 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The map is of the items that were learnt from: refuses other data.
+fn check(args: &Args, model: &Model, training: &Training<'_>) -> Result<()> {
+    let report = report(args)?;
+    let split = format!("{:016x}", training.split_hash());
+    let same = report["split"].as_str().is_none_or(|known| known == split);
+    if !same || model.labels() != training.label_names() {
+        bail!(
+            "the data are not those that {} was trained on (labels or split differ); give --data \
+             and --root where they are now",
+            args.run.display()
+        );
+    }
+    Ok(())
+}
+
+fn report(args: &Args) -> Result<Value> {
+    let path = args.run.join("report.json");
+    serde_json::from_slice(&fs_err::read(&path)?)
+        .with_context(|| path.display().to_string())
+}
+
 /// Where the data are: as told, or as the run's report remembers.
 fn place(args: &Args) -> Result<(PathBuf, Option<PathBuf>)> {
     if let Some(data) = &args.data {
         return Ok((data.clone(), args.root.clone()));
     }
-    let path = args.run.join("report.json");
-    let report: Value = serde_json::from_slice(&fs_err::read(&path)?)
-        .with_context(|| path.display().to_string())?;
+    let report = report(args)?;
     let text = |key: &str| report[key].as_str().map(PathBuf::from);
-    let data = text("data").with_context(|| {
-        format!("{} does not say which data; give --data", path.display())
-    })?;
+    let data =
+        text("data").context("the run does not say which data it learnt; give --data")?;
+    if data != std::path::Path::new(emoji::NAME) && !data.exists() {
+        bail!(
+            "{}, which the run learnt, is not there any more; give --data",
+            data.display()
+        );
+    }
     Ok((data, text("root")))
 }
 

@@ -1,10 +1,11 @@
 //! `crosshash train`: from labelled data to a model and aligned codes, in one folder.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
+use crosshash::MODEL_JSON;
 use crosshash::config::RawRun;
 use crosshash::data::{self, Opened, Split};
 use crosshash::evaluate::{Direction, every_direction};
@@ -27,7 +28,7 @@ Examples:
     crosshash train configs/data/iaprtc12.toml --root PATH/iaprtc12 --out run --bits 32 \\
       --set 'modalities=[\"image\", \"german\"]' --set epochs=15 --set lambda=0.0002
 
-  Go on where a stopped training left off:
+  Go on where a stopped training left off, with what it was set to:
     crosshash train emoji --out run --resume
 
 RUN holds config.toml (everything that was set), model.safetensors and model.json (weights;
@@ -85,6 +86,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             args.out.display()
         );
     }
+    let folder = Folder::new(&args.out, args.resume);
+    if args.resume && !folder.checkpoint().exists() {
+        if args.out.join(MODEL_JSON).exists() {
+            bail!(
+                "{} is finished, there is nothing to go on with; give another --out to train anew",
+                args.out.display()
+            );
+        }
+        say("no checkpoint there: starting with the first epoch");
+    }
     if !run.method.about().codes {
         bail!(
             "{} is a reference without codes: it can be compared (crosshash compare), but there \
@@ -94,18 +105,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let opened = data::open(&args.data, args.root.as_deref())?;
     let split = split(&opened, raw.validation)?;
-    let folder = Folder::new(&args.out, args.resume);
     say("preparing");
     let Some(fitted) = fit(&run, &opened, &split, Some(&folder))? else {
         let out = args.out.display();
-        say(format!("go on with the same command and --resume; {out} holds a checkpoint"));
+        say(format!("go on with the same command and --resume: {out} holds a checkpoint"));
         return Ok(interrupt::exit_code());
     };
     if let Some(best) = fitted.best {
         let epochs = fitted.history.epochs.len();
         say(format!("best epoch by validation: {best} of {epochs}"));
     }
-    let (report, directions) = complete(args, &raw, &opened, &split, &fitted)?;
+    let data = Data { path: &args.data, root: args.root.as_deref() };
+    let (report, directions) = complete(&args.out, data, &raw, &opened, &split, &fitted)?;
     let checkpoint = folder.checkpoint();
     if checkpoint.exists() {
         fs_err::remove_file(&checkpoint)?;
@@ -115,29 +126,52 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Where the data of a run are.
+#[derive(Clone, Copy)]
+pub(crate) struct Data<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) root: Option<&'a Path>,
+}
+
+impl Data<'_> {
+    /// As text that is true in every folder; the built-in data set has only a name.
+    fn text(path: &Path) -> String {
+        let absolute = match path.exists() {
+            true => std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+            false => path.to_owned(),
+        };
+        absolute.display().to_string()
+    }
+}
+
 /// Writes what a finished run holds beside its configuration; gives the report.
-fn complete(
-    args: &Args,
+pub(crate) fn complete(
+    out: &Path,
+    data: Data<'_>,
     raw: &RawRun,
     opened: &Opened,
     split: &Split,
     fitted: &Fitted,
 ) -> Result<(String, Vec<Direction>)> {
     let Fitted { model, history, best } = fitted;
-    model.save(&args.out)?;
+    model.save(out)?;
     let coded = encode_all(model, &opened.dataset, split)?;
-    write_codes(&args.out, &coded)?;
+    write_codes(out, &coded)?;
     let coded: Vec<_> = coded.into_iter().map(|(coded, _)| coded).collect();
     let progress = Progress::new("judging directions", coded.len() * coded.len());
     let directions =
         every_direction(&coded, &Options::default(), &|done| progress.set(done))?;
     drop(progress);
     let name = format!("{}, {} bits", raw.method, raw.bits);
-    convergence::draw(&args.out.join("convergence.svg"), &[(&name, history, *best)])?;
+    convergence::draw(&out.join("convergence.svg"), &[(&name, history, *best)])?;
+    let left_out = opened.dataset.left_out().iter().chain(split.left_out());
+    let left_out = left_out.map(|left| json!([left.modality, left.reason, left.items]));
     let report = json!({
-        "data": args.data.display().to_string(),
-        "root": args.root.as_ref().map(|root| root.display().to_string()),
+        "data": Data::text(data.path),
+        "root": data.root.map(Data::text),
         "split": format!("{:016x}", split.hash()),
+        "left_out": left_out.collect::<Vec<_>>(),
+        "notes": split.notes(),
         "method": raw.method,
         "bits": raw.bits,
         "seed": raw.seed,
@@ -147,13 +181,15 @@ fn complete(
         "directions": directions,
     });
     let report = serde_json::to_string_pretty(&report)? + "\n";
-    file::write(&args.out.join("report.json"), &report)?;
+    file::write(&out.join("report.json"), &report)?;
     Ok((report, directions))
 }
 
 /// What the file, the settings and the flags say, each over what was before.
 fn configuration(args: &Args) -> Result<RawRun> {
-    let text = match &args.config {
+    // A run that goes on starts from what it was set to.
+    let begun = Some(args.out.join(CONFIG)).filter(|path| args.resume && path.exists());
+    let text = match args.config.as_ref().or(begun.as_ref()) {
         None => String::new(),
         Some(path) => fs_err::read_to_string(path)?,
     };

@@ -28,10 +28,12 @@ fn panel(table: &Table, key: &str, values: &[String]) -> Panel {
     };
     let rows: Vec<&Row> =
         table.rows.iter().filter(|row| row.point.value(key).is_some()).collect();
-    let mut combinations: Vec<String> = rows.iter().map(|row| others(row)).collect();
-    combinations.dedup();
-    combinations.sort_unstable();
-    combinations.dedup();
+    let mut combinations: Vec<String> = Vec::new();
+    for row in &rows {
+        if !combinations.contains(&others(row)) {
+            combinations.push(others(row));
+        }
+    }
     let mut series = Vec::new();
     for combination in &combinations {
         let points = |y: &dyn Fn(&Row) -> Option<crate::command::sweep::Mean>| {

@@ -3,7 +3,6 @@
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand_chacha::ChaCha8Rng;
 
-use crate::Result;
 use crate::config::Run;
 use crate::data::{Analysis, Training};
 use crate::method::Items;
@@ -12,6 +11,7 @@ use crate::optimise::{Sgd, schedule};
 use crate::sample::Draw;
 use crate::supervise::{self, Coefficients};
 use crate::tower::{Outputs, Tower};
+use crate::{Error, Result};
 
 pub(super) struct Learner {
     pub(super) items: Items,

@@ -23,6 +23,17 @@ pub(crate) fn run<A: AsRef<OsStr>>(
     module: &str,
     threads: usize,
 ) -> Result<Peer> {
+    run_in(script, arguments, module, threads, &[])
+}
+
+/// The same, with variables in its environment.
+pub(crate) fn run_in<A: AsRef<OsStr>>(
+    script: &str,
+    arguments: &[A],
+    module: &str,
+    threads: usize,
+    environment: &[(&str, &str)],
+) -> Result<Peer> {
     let check = Command::new("python3")
         .args(["-c", &format!("import {module}")])
         .stderr(Stdio::null())
@@ -42,6 +53,7 @@ pub(crate) fn run<A: AsRef<OsStr>>(
         .env("OMP_NUM_THREADS", &threads)
         .env("OPENBLAS_NUM_THREADS", &threads)
         .env("MKL_NUM_THREADS", &threads)
+        .envs(environment.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

@@ -144,16 +144,18 @@ fn against_peer(args: &Args) -> Result<()> {
     }
     let folder = tempfile::tempdir()?;
     prepare(args, folder.path())?;
-    let mut all: Vec<Vec<Measured>> = vec![Vec::new(); 3];
+    let mut all: Vec<Vec<Measured>> = vec![Vec::new(); 2 + ALLOCATORS.len()];
     let mut missing = args.no_peer.then(|| "left out by --no-peer".to_owned());
     for round in 1..=args.rounds {
         say(format!("round {round} of {}", args.rounds));
         all[0].push(ours(args, folder.path(), Form::Sparse)?);
         all[1].push(ours(args, folder.path(), Form::Dense)?);
-        if missing.is_none() {
-            match theirs(args, folder.path())? {
-                Ok(measured) => all[2].push(measured),
-                Err(why) => missing = Some(why),
+        for (at, allocator) in ALLOCATORS.iter().enumerate() {
+            if missing.is_none() {
+                match theirs(args, folder.path(), allocator)? {
+                    Ok(measured) => all[2 + at].push(measured),
+                    Err(why) => missing = Some(why),
+                }
             }
         }
     }
@@ -259,6 +261,11 @@ pub(super) fn made(root: Option<&Path>, n: usize, folder: &Path) -> Result<()> {
         Some(root) => real_tags(root, n)?,
         None => made_tags(n, &mut rng)?,
     };
+    anyhow::ensure!(
+        labels.unlabelled() == 0,
+        "--root: {} of the first {n} items have no label; take fewer --steps",
+        labels.unlabelled()
+    );
     npy::write_labels(&folder.join("text.npy"), &tags)?;
     npy::write_labels(&folder.join("labels.npy"), &labels)?;
     let found = supervise::supervise(&labels, &supervise::Options::default(), &|_| ())?
@@ -300,6 +307,7 @@ fn real_tags(root: &Path, n: usize) -> Result<(Labels, Labels)> {
             Features::Dense(rows) => sparse(&rows)?,
             _ => bail!("{}: not a matrix", path.display()),
         };
+        anyhow::ensure!(!rows.is_empty(), "{}: it has no rows", path.display());
         let items = (0..n).map(|k| rows.row(k % rows.len()).0);
         Ok(Labels::from_indices(rows.width(), items)?)
     };
@@ -358,19 +366,37 @@ fn ours(args: &Args, folder: &Path, form: Form) -> Result<Measured> {
 }
 
 /// PyTorch's; the inner error says why it cannot run.
-fn theirs(args: &Args, folder: &Path) -> Result<Result<Measured, String>> {
+fn theirs(
+    args: &Args,
+    folder: &Path,
+    (about, environment): &(&str, &[(&str, &str)]),
+) -> Result<Result<Measured, String>> {
     let threads = rayon::current_num_threads();
     let numbers = [EPOCHS, args.batch, args.bits, 4096, 8192].map(|n| n.to_string());
     let mut arguments = vec![folder.display().to_string()];
     arguments.extend(numbers);
     arguments.extend([RATE.to_string(), threads.to_string()]);
-    match peer::run(PEER, &arguments, "torch", threads)? {
+    match peer::run_in(PEER, &arguments, "torch", threads, environment)? {
         Peer::Missing(why) => Ok(Err(why)),
-        Peer::Ran(answer) => Ok(Ok(serde_json::from_value(answer)?)),
+        Peer::Ran(answer) => {
+            let mut measured: Measured = serde_json::from_value(answer)?;
+            measured.who += about;
+            Ok(Ok(measured))
+        }
     }
 }
 
 const RATE: f64 = 0.01;
+
+/// How PyTorch gets its memory: as it comes, and from a glibc that keeps what it has been given,
+/// as our allocator does.
+const ALLOCATORS: [(&str, &[(&str, &str)]); 2] = [
+    ("", &[]),
+    (
+        ", tuned malloc",
+        &[("MALLOC_MMAP_MAX_", "0"), ("MALLOC_TRIM_THRESHOLD_", "9223372036854775807")],
+    ),
+];
 
 /// Trains some epochs and times them.
 fn measure(args: &Args, folder: &Path, form: Form) -> Result<Measured> {

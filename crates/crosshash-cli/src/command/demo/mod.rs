@@ -17,7 +17,8 @@ use crosshash_codes::eval::Options;
 use crosshash_codes::format::Ids;
 use serde_json::json;
 
-use crate::directions::{encode_all, write_codes};
+use super::train::{Data, complete};
+use crate::directions::encode_all;
 use crate::fit::{CONFIG, Fitted, fit, split};
 use crate::progress::say;
 use crate::{file, interrupt};
@@ -29,6 +30,8 @@ Examples:
 
   The folder it leaves is a run like any other:
     crosshash eval crosshash-demo --at 10
+    crosshash search crosshash-demo --text \"cat with heart eyes\" --target picture
+    crosshash embed-plot crosshash-demo --out map.svg
     crosshash encode crosshash-demo --modality words --input texts.txt --out codes.npy";
 
 /// What suits 1,800 small items; chosen, for each method, by the validation MAP of
@@ -57,9 +60,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", default_value = "crosshash-demo")]
     out: PathBuf,
 
-    /// Code length.
-    #[arg(long, value_name = "R", default_value_t = 64)]
-    bits: usize,
+    /// Code length (64 unless set).
+    #[arg(long, value_name = "R")]
+    bits: Option<usize>,
 
     /// Sets one key of the training, e.g. epochs=5.
     #[arg(long, value_name = "KEY=VALUE")]
@@ -93,19 +96,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let opened = data::open(emoji::NAME.as_ref(), None)?;
     let configured = |method: &str| -> Result<Run> {
         let beta = BETA.iter().find(|(name, _)| *name == method).map_or(0.0, |b| b.1);
-        let text = format!("{SETTINGS}beta = {beta}\nmethod = {method:?}\n");
+        let text = format!("{SETTINGS}beta = {beta}\n");
         let mut settings = args.set.clone();
-        settings.push(format!("bits={}", args.bits));
+        settings.extend(args.bits.iter().map(|bits| format!("bits={bits}")));
+        settings.push(format!("method={method:?}"));
         Ok(RawRun::parse(&text, &settings)?.check()?)
     };
     let run = configured("jcch")?;
     let split = split(&opened, run.raw.validation)?;
-    let (Some(random), Some(basic), Some(fitted)) = (
-        trained(&configured("lsh")?, &opened, &split)?,
-        trained(&configured("jcch-b")?, &opened, &split)?,
-        trained(&run, &opened, &split)?,
-    ) else {
-        return Ok(interrupt::exit_code());
+    let mut all = Vec::new();
+    for run in [&configured("lsh")?, &configured("jcch-b")?, &run] {
+        let Some(fitted) = trained(run, &opened, &split)? else {
+            return Ok(interrupt::exit_code());
+        };
+        all.push(fitted);
+    }
+    let [random, basic, fitted] = &all[..] else {
+        bail!("three trainings make three models")
     };
     let model = &fitted.model;
 
@@ -121,8 +128,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let found = searches(&kept)?;
     file::write(&args.out.join(CONFIG), &run.raw.to_toml()?)?;
     file::write(&args.out.join("history.csv"), &fitted.history.to_csv())?;
-    model.save(&args.out)?;
-    write_codes(&args.out, &kept)?;
+    let data = Data { path: emoji::NAME.as_ref(), root: None };
+    complete(&args.out, data, &run.raw, &opened, &split, fitted)?;
     let items = emoji::catalogue().0;
     let table = table(&judged);
     let page = page::write(&args.out, &items, &table, &found)?;

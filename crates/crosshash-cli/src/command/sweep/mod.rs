@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use crosshash::config::RawRun;
-use crosshash::data::{self, Opened};
+use crosshash::data::{self, Opened, Part, Split};
 use crosshash::evaluate::every_direction;
 use crosshash_codes::eval::Options;
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,8 @@ use crate::progress::say;
 use crate::{file, interrupt};
 use plan::{Plan, Point};
 pub(crate) use table::{Mean, Row, Table};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,8 +38,9 @@ Examples:
     crosshash sweep DATA --out table --grid --vary bits=16,32,64 --vary method=jcch,jcch-b --seeds 3
 
 DIR gets sweep.svg, sweep.md, sweep.csv, sweep.json, and trials/, one file per training: a sweep
-that was stopped goes on where it was. Every key of `crosshash train` can be varied. The best
-setting is named by validation MAP, never by the queries.";
+that was stopped goes on where it was. Every key of `crosshash train` that takes one value can be
+varied; the value `none` leaves a key as configured. The best setting is named by validation MAP,
+never by the queries.";
 
 /// Train under varied settings and seeds: table, figure, the best by validation.
 #[derive(clap::Args)]
@@ -84,12 +87,15 @@ pub(crate) struct Args {
 }
 
 /// What one training reached.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Trial {
     /// The whole configuration.
     config: String,
-    /// The split that was drawn.
-    split: String,
+    /// A fingerprint of the data and the split, and the program's version.
+    data: String,
+    /// Why there are no results, if training failed.
+    #[serde(default)]
+    pub(crate) failed: Option<String>,
     /// Mean MAP of the held-out training items.
     pub(crate) validation: Option<f64>,
     /// Seconds of training.
@@ -125,7 +131,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let opened = data::open(&args.data, args.root.as_deref())?;
     fs_err::create_dir_all(args.out.join("trials"))?;
-    let mut rows: Vec<Row> = Vec::new();
+    let mut table = Table::new(plan.keys, Vec::new());
     for (at, (point, raw)) in jobs.iter().enumerate() {
         say(format!(
             "training {} of {}: {}, seed {}",
@@ -135,22 +141,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             raw.seed
         ));
         let path = args.out.join("trials").join(format!("{}.json", point.file(raw.seed)));
-        let Some(trial) = known(&path, raw, args)?.map_or_else(
-            || trial(&path, raw, &opened, args.validation_only),
-            |known| Ok(Some(known)),
-        )?
-        else {
+        let job = Job { path: &path, raw, opened: &opened, blind: args.validation_only };
+        let Some(trial) = job.run()? else {
             say("go on with the same command");
             return Ok(interrupt::exit_code());
         };
-        match rows.iter_mut().find(|row| row.point == **point) {
-            Some(row) => row.trials.push(trial),
-            None => rows.push(Row { point: (*point).clone(), trials: vec![trial] }),
-        }
+        table.push(point, trial);
+        // After every training, so that a sweep that is stopped has a table too.
+        file::write(&args.out.join("sweep.md"), &table.to_markdown())?;
+        file::write(&args.out.join("sweep.csv"), &table.to_csv())?;
     }
-    let table = Table::new(plan.keys, rows);
-    file::write(&args.out.join("sweep.md"), &table.to_markdown())?;
-    file::write(&args.out.join("sweep.csv"), &table.to_csv())?;
     let json = serde_json::to_string_pretty(&table.to_json())? + "\n";
     file::write(&args.out.join("sweep.json"), &json)?;
     draw(&args.out.join("sweep.svg"), opened.dataset.name(), &table, args.grid)?;
@@ -168,50 +168,96 @@ fn configured(args: &Args, text: &str, point: &Point, seed: u64) -> Result<RawRu
     let mut raw = RawRun::parse(text, &settings).context("configuration")?;
     raw.seed += seed;
     raw.check().with_context(|| point.text())?;
-    if raw.validation == 0.0 && args.validation_only {
-        bail!("--validation-only needs validation items: set validation above 0");
-    }
     Ok(raw)
 }
 
-/// The trial of an earlier sweep with the same configuration.
-fn known(path: &Path, raw: &RawRun, args: &Args) -> Result<Option<Trial>> {
-    if !path.exists() {
-        return Ok(None);
-    }
-    let trial: Trial = serde_json::from_slice(&fs_err::read(path)?)
-        .with_context(|| format!("{} is not a trial of a sweep", path.display()))?;
-    let enough = args.validation_only || !trial.directions.is_empty();
-    Ok(Some(trial).filter(|trial| enough && raw.to_toml().is_ok_and(|c| c == trial.config)))
+/// One training of a sweep.
+struct Job<'a> {
+    path: &'a Path,
+    raw: &'a RawRun,
+    opened: &'a Opened,
+    blind: bool,
 }
 
-fn trial(path: &Path, raw: &RawRun, opened: &Opened, blind: bool) -> Result<Option<Trial>> {
-    let run = raw.check()?;
-    let split = split(opened, raw.validation)?;
-    let Some(fitted) = fit(&run, opened, &split, None)? else { return Ok(None) };
-    let mut directions = Vec::new();
-    if !blind {
-        let coded = encode_all(&fitted.model, &opened.dataset, &split)?;
-        let coded: Vec<_> = coded.into_iter().map(|(coded, _)| coded).collect();
-        for direction in every_direction(&coded, &Options::default(), &|_| {})? {
-            directions.push(Reached {
-                query: direction.query,
-                database: direction.database,
-                map: direction.report.map.tie_aware,
-                chance: direction.report.chance,
-            });
+impl Job<'_> {
+    /// What is known of it, or what it reaches now; `None` if the user stopped it.
+    fn run(&self) -> Result<Option<Trial>> {
+        let split = split(self.opened, self.raw.validation)?;
+        let training = self.opened.dataset.training(&split);
+        let print = training.fingerprint()?;
+        let data = format!("{} {print:016x} {VERSION}", self.opened.dataset.name());
+        if self.blind && split.count(Part::Validation) == 0 {
+            bail!("--validation-only: the split holds no item out; set validation above 0");
         }
+        if let Some(known) = self.known(&data)? {
+            return Ok(Some(known));
+        }
+        let config = self.raw.to_toml()?;
+        let mut trial = Trial { config, data, ..Trial::default() };
+        match self.fill(&split, &mut trial) {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            // One setting that does not train says so in the table; the others go on.
+            Err(err)
+                if err.downcast_ref::<crosshash::Error>().is_some_and(is_of_training) =>
+            {
+                say(format!("this setting does not train: {err:#}"));
+                trial.failed = Some(format!("{err:#}"));
+            }
+            Err(err) => return Err(err),
+        }
+        file::write(self.path, &(serde_json::to_string_pretty(&trial)? + "\n"))?;
+        Ok(Some(trial))
     }
-    let kept = fitted.best.map(|best| &fitted.history.epochs[best - 1]);
-    let modalities = kept.map_or(&[][..], |row| &row.modalities).iter();
-    let trial = Trial {
-        config: raw.to_toml()?,
-        split: format!("{:016x}", split.hash()),
-        validation: kept.and_then(|row| row.map),
-        seconds: fitted.history.seconds.last().copied().unwrap_or(0.0),
-        quantisation: modalities.map(|m| (m.name.clone(), m.quantisation)).collect(),
-        directions,
-    };
-    file::write(path, &(serde_json::to_string_pretty(&trial)? + "\n"))?;
-    Ok(Some(trial))
+
+    /// The trial of an earlier sweep with the same data, configuration and program.
+    fn known(&self, data: &str) -> Result<Option<Trial>> {
+        if !self.path.exists() {
+            return Ok(None);
+        }
+        let mut trial: Trial = serde_json::from_slice(&fs_err::read(self.path)?)
+            .with_context(|| {
+                format!("{} is not a trial of a sweep", self.path.display())
+            })?;
+        let enough = self.blind || trial.failed.is_some() || !trial.directions.is_empty();
+        let same = trial.config == self.raw.to_toml()? && trial.data == data;
+        if self.blind {
+            trial.directions.clear();
+        }
+        Ok(Some(trial).filter(|_| enough && same))
+    }
+
+    /// Trains and judges; false if the user stopped it.
+    fn fill(&self, split: &Split, trial: &mut Trial) -> Result<bool> {
+        let run = self.raw.check()?;
+        let Some(fitted) = fit(&run, self.opened, split, None)? else { return Ok(false) };
+        if !self.blind {
+            let coded = encode_all(&fitted.model, &self.opened.dataset, split)?;
+            let coded: Vec<_> = coded.into_iter().map(|(coded, _)| coded).collect();
+            for direction in every_direction(&coded, &Options::default(), &|_| {})? {
+                trial.directions.push(Reached {
+                    query: direction.query,
+                    database: direction.database,
+                    map: direction.report.map.tie_aware,
+                    chance: direction.report.chance,
+                });
+            }
+        }
+        let kept = fitted.best.map(|best| &fitted.history.epochs[best - 1]);
+        let modalities = kept.map_or(&[][..], |row| &row.modalities).iter();
+        trial.validation = kept.and_then(|row| row.map);
+        trial.seconds = fitted.history.seconds.last().copied().unwrap_or(0.0);
+        trial.quantisation = modalities.map(|m| (m.name.clone(), m.quantisation)).collect();
+        Ok(true)
+    }
+}
+
+/// Whether a training failed for its settings, not for its files.
+fn is_of_training(err: &crosshash::Error) -> bool {
+    matches!(
+        err,
+        crosshash::Error::Diverged { .. }
+            | crosshash::Error::Collapsed { .. }
+            | crosshash::Error::Content { .. }
+    )
 }

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 pub(super) const PAPER: [&str; 4] = [
     "lambda=0,0.0002,0.002,0.02,0.2",
     "beta=0,0.05,0.1,0.2,0.5,1",
-    "anchors=200,500,1000",
+    "anchors=500,1000,2000,none",
     "bits=16,32,64,128",
 ];
 
@@ -35,6 +35,11 @@ impl Plan {
             let key = key.trim().to_owned();
             if values.iter().any(String::is_empty) {
                 bail!("--vary {text:?}: a value is missing");
+            }
+            if let Some(value) =
+                values.iter().find(|v| values.iter().filter(|w| w == v).count() > 1)
+            {
+                bail!("--vary {key}: {value} is given twice");
             }
             if keys.iter().any(|(known, _)| *known == key) {
                 bail!("--vary {key} is given twice; write all its values in one");
@@ -65,8 +70,13 @@ impl Plan {
 }
 
 impl Point {
-    /// As settings of a training.
+    /// As settings of a training; `none` leaves a key as it is.
     pub(super) fn settings(&self) -> Vec<String> {
+        let set = self.0.iter().filter(|(_, value)| value != "none");
+        set.map(|(key, value)| format!("{key}={value}")).collect()
+    }
+
+    fn pairs(&self) -> Vec<String> {
         self.0.iter().map(|(key, value)| format!("{key}={value}")).collect()
     }
 
@@ -74,7 +84,7 @@ impl Point {
     pub(crate) fn text(&self) -> String {
         match self.0.is_empty() {
             true => "as configured".into(),
-            false => self.settings().join(", "),
+            false => self.pairs().join(", "),
         }
     }
 
@@ -82,7 +92,7 @@ impl Point {
     pub(super) fn file(&self, seed: u64) -> String {
         let plain =
             |c: char| if c.is_ascii_alphanumeric() || "=.-_".contains(c) { c } else { '_' };
-        let name: String = self.settings().join("_").chars().map(plain).collect();
+        let name: String = self.pairs().join("_").chars().map(plain).collect();
         format!("{name}_seed={seed}").trim_start_matches('_').to_owned()
     }
 
@@ -119,6 +129,7 @@ mod tests {
         let fault = |vary: &[&str]| plan(vary, false).err().unwrap().to_string();
         assert!(fault(&["bits"]).contains("is not key=value,value"));
         assert!(fault(&["bits=16,"]).contains("a value is missing"));
+        assert!(fault(&["bits=16,8,16"]).contains("16 is given twice"));
         assert!(fault(&["bits=16", "bits=32"]).contains("given twice"));
     }
 }

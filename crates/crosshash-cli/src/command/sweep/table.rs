@@ -68,24 +68,31 @@ impl Row {
     }
 
     fn seconds(&self) -> Option<Mean> {
-        Mean::of(self.trials.iter().map(|trial| trial.seconds))
+        let done = self.trials.iter().filter(|trial| trial.failed.is_none());
+        Mean::of(done.map(|trial| trial.seconds))
     }
 }
 
 impl Table {
     pub(super) fn new(keys: Vec<(String, Vec<String>)>, rows: Vec<Row>) -> Table {
-        let all = rows.iter().flat_map(|row| &row.trials).flat_map(|t| &t.directions);
-        let mut directions: Vec<(String, String)> = Vec::new();
-        for reached in all {
+        Table { keys, rows, directions: Vec::new() }
+    }
+
+    /// Adds a training.
+    pub(super) fn push(&mut self, point: &Point, trial: Trial) {
+        for reached in &trial.directions {
             let direction = (reached.query.clone(), reached.database.clone());
-            if !directions.contains(&direction) {
-                directions.push(direction);
+            if !self.directions.contains(&direction) {
+                self.directions.push(direction);
             }
         }
-        if directions.iter().any(|(query, database)| query != database) {
-            directions.retain(|(query, database)| query != database);
+        if self.directions.iter().any(|(query, database)| query != database) {
+            self.directions.retain(|(query, database)| query != database);
         }
-        Table { keys, rows, directions }
+        match self.rows.iter_mut().find(|row| row.point == *point) {
+            Some(row) => row.trials.push(trial),
+            None => self.rows.push(Row { point: point.clone(), trials: vec![trial] }),
+        }
     }
 
     /// The row of the best validation MAP.
@@ -165,9 +172,12 @@ impl Table {
                 .directions
                 .iter()
                 .map(|d| json!({ "query": d.0, "database": d.1, "map": mean(row.map(d)) }));
+            let failed: Vec<&String> =
+                row.trials.iter().filter_map(|trial| trial.failed.as_ref()).collect();
             json!({
                 "settings": settings,
                 "seeds": row.trials.len(),
+                "failed": failed,
                 "validation": mean(row.validation()),
                 "directions": directions.collect::<Vec<_>>(),
                 "quantisation": mean(row.quantisation()),
