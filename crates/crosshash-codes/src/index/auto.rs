@@ -226,17 +226,21 @@ impl Index for Auto {
                 rest.extend(group.iter().map(|&q| (q, below)));
                 continue;
             };
-            let one =
-                |&q: &u32| (q, hashed.mih.one(queries.code(q as usize), query, budget));
+            let one = |&q: &u32| {
+                let found = hashed.mih.one(queries.code(q as usize), query, budget);
+                let below = found.top.below();
+                let hits = found
+                    .finished
+                    .then(|| query.page(first(found.top.into_keys(), query.depth())));
+                (q, found.work, hits.ok_or(below))
+            };
             let found: Vec<_> = group.par_iter().map(one).collect();
             let (mut work, before) = (0, rest.len());
-            for (q, found) in found {
-                work += found.work;
-                if found.finished {
-                    answers[q as usize] =
-                        query.page(first(found.top.into_keys(), query.depth()));
-                } else {
-                    rest.push((q, found.top.below()));
+            for (q, cost, hits) in found {
+                work += cost;
+                match hits {
+                    Ok(hits) => answers[q as usize] = hits,
+                    Err(below) => rest.push((q, below)),
                 }
             }
             let scanned = rest.len() - before;
