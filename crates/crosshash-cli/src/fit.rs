@@ -141,10 +141,9 @@ pub(crate) fn fit(
         Learning::Epochs => run.raw.epochs,
         Learning::Once | Learning::Hardly => 1,
     };
+    let asking = interrupt::catch();
     while !fitting.is_done() {
-        let asking = interrupt::catch();
         let going_on = epoch(&mut *fitting, &mut clock, epochs)?;
-        drop(asking);
         if let Some(folder) = folder {
             folder.save(&mut *fitting, &clock)?;
         }
@@ -152,6 +151,7 @@ pub(crate) fn fit(
             return Ok(None);
         }
     }
+    drop(asking);
     let history = History { epochs: fitting.history().to_vec(), seconds: clock.ended };
     let best = fitting.best_epoch();
     Ok(Some(Fitted { model: fitting.finish()?, history, best }))

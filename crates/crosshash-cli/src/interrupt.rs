@@ -1,5 +1,5 @@
-//! Ctrl-C: within a training step the first asks to stop where the work can go on later, the second
-//! ends the program; elsewhere the first ends it, because files are written whole or not at all.
+//! Ctrl-C: while a training runs the first asks it to stop where it can go on later, the second ends
+//! the program; elsewhere the first ends it, because files are written whole or not at all.
 
 use std::process::ExitCode;
 use std::sync::OnceLock;

@@ -182,7 +182,7 @@ fn prepare(args: &Args, snapshot: &mut Snapshot, queries: usize) -> Result<()> {
     snapshot.prepare(kind, &|done| progress.set(done)).context("--index")?;
     drop(progress);
     if kind != "scan" {
-        snapshot.explain().iter().for_each(|line| say(line));
+        snapshot.explain().iter().for_each(say);
     }
     Ok(())
 }

@@ -9,7 +9,6 @@
 //! the database are soon sent to the better side too.
 
 use std::sync::Mutex;
-use std::time::Instant;
 
 use rayon::prelude::*;
 
@@ -42,7 +41,7 @@ pub struct Auto {
 
 struct Hashed {
     mih: Mih,
-    /// Seconds a scan takes for one query, and for each of a large batch.
+    /// Seconds one thread takes to scan for one query, and for each of a large batch.
     scan_one: f64,
     scan_each: f64,
     /// What is learned from queries.
@@ -67,40 +66,40 @@ impl Auto {
             return Ok(Auto { scan, hashed: None });
         }
         let mih = Mih::new(codes, Form::Fast, progress)?;
-        let hashed = Hashed::measure(&scan, mih)?;
+        let hashed = Hashed::measure(&scan, mih);
         Ok(Auto { scan, hashed: Some(hashed) })
     }
 }
 
 impl Hashed {
-    fn measure(scan: &Scan, mih: Mih) -> Result<Hashed> {
+    fn measure(scan: &Scan, mih: Mih) -> Hashed {
         let codes = scan.codes();
         let drawn: Vec<usize> = (0..SAMPLES)
             .map(|i| i * codes.len() / SAMPLES + codes.len() / SAMPLES / 2)
             .collect();
         let samples = codes.select(&drawn);
         let query = Query::nearest(10);
-        let seconds = |run: &dyn Fn() -> Result<()>| -> Result<f64> {
+        let seconds = |queries: &Codes| {
             let mut best = f64::INFINITY;
             for _ in 0..ROUNDS {
-                let start = Instant::now();
-                run()?;
-                best = best.min(start.elapsed().as_secs_f64());
+                let start = now();
+                scan.alone(queries, &query);
+                best = best.min(now() - start);
             }
-            Ok(best)
+            best / queries.len() as f64
         };
-        let one = samples.select(&[0]);
-        let scan_one = seconds(&|| scan.search(&one, &query, &|_| ()).map(|_| ()))?;
-        let scan_all = seconds(&|| scan.search(&samples, &query, &|_| ()).map(|_| ()))?;
-        let scan_each = scan_all / SAMPLES as f64;
+        let (scan_one, scan_each) = (seconds(&samples.select(&[0])), seconds(&samples));
         let learned = sample(&mih, &samples, GIVE_UP * scan_one.max(scan_each));
-        Ok(Hashed { mih, scan_one, scan_each, learned: Mutex::new(learned) })
+        Hashed { mih, scan_one, scan_each, learned: Mutex::new(learned) }
     }
 
-    /// Seconds a scan takes per query of a batch.
+    /// Seconds of all threads that a scan takes per query of a batch. One query is scanned by
+    /// all threads but hashed by one, so only a part of the scan's time is waited for.
     fn scan_seconds(&self, queries: usize) -> f64 {
-        let shared = (self.scan_one - self.scan_each).max(0.0) / queries.max(1) as f64;
-        self.scan_each + shared
+        if queries <= 1 {
+            return self.scan_one / rayon::current_num_threads() as f64;
+        }
+        self.scan_each + (self.scan_one - self.scan_each).max(0.0) / queries as f64
     }
 
     /// The budget of a hashed query in units of work, if hashing is expected to be faster.
@@ -116,11 +115,9 @@ impl Hashed {
         Some(whole(scan))
     }
 
-    /// What a scan costs per query of a batch in units of hashing work. Both sides of a batch
-    /// use all threads; one query is hashed by one thread.
+    /// What a scan costs per query of a batch in units of hashing work.
     fn scan_units(&self, learned: &Learned, k: usize, queries: usize) -> f64 {
-        let threads = rayon::current_num_threads().min(queries.max(1)) as f64;
-        self.scan_seconds(queries) * threads / learned.unit[power(k)]
+        self.scan_seconds(queries) / learned.unit[power(k)]
     }
 
     /// Corrects the expectation by the work of a group of queries, those that went to the scan
@@ -148,10 +145,10 @@ fn sample(mih: &Mih, samples: &Codes, limit: f64) -> Learned {
         // round after round over all samples, so that none finds its buckets in the caches
         for round in 0..ROUNDS {
             for (best, code) in best.iter_mut().zip(samples.iter()) {
-                let start = Instant::now();
+                let start = now();
                 // a code that is its own neighbour is no example: one more is asked for
                 let found = mih.one(code, &Query::nearest(k + 1), budget);
-                *best = best.min(start.elapsed().as_secs_f64());
+                *best = best.min(now() - start);
                 if round == 0 {
                     work += found.work;
                     punished += if found.finished { 0 } else { budget };
@@ -172,6 +169,21 @@ fn sample(mih: &Mih, samples: &Codes, limit: f64) -> Learned {
         (0..=usize::BITS as usize).map(at).collect()
     };
     Learned { unit: line(prices), work: line(means), scans: 0 }
+}
+
+/// Seconds this thread has worked, so that a busy machine does not falsify the comparison; by the
+/// clock where threads have none of their own.
+fn now() -> f64 {
+    #[cfg(unix)]
+    {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
+    }
+    #[cfg(not(unix))]
+    {
+        static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+        START.get_or_init(std::time::Instant::now).elapsed().as_secs_f64()
+    }
 }
 
 /// Units of work as a whole number; more than fit are all there are.
@@ -214,17 +226,21 @@ impl Index for Auto {
                 rest.extend(group.iter().map(|&q| (q, below)));
                 continue;
             };
-            let one =
-                |&q: &u32| (q, hashed.mih.one(queries.code(q as usize), query, budget));
+            let one = |&q: &u32| {
+                let found = hashed.mih.one(queries.code(q as usize), query, budget);
+                let below = found.top.below();
+                let hits = found
+                    .finished
+                    .then(|| query.page(first(found.top.into_keys(), query.depth())));
+                (q, found.work, hits.ok_or(below))
+            };
             let found: Vec<_> = group.par_iter().map(one).collect();
             let (mut work, before) = (0, rest.len());
-            for (q, found) in found {
-                work += found.work;
-                if found.finished {
-                    answers[q as usize] =
-                        query.page(first(found.top.into_keys(), query.depth()));
-                } else {
-                    rest.push((q, found.top.below()));
+            for (q, cost, hits) in found {
+                work += cost;
+                match hits {
+                    Ok(hits) => answers[q as usize] = hits,
+                    Err(below) => rest.push((q, below)),
                 }
             }
             let scanned = rest.len() - before;
@@ -251,18 +267,18 @@ impl Index for Auto {
             return format!("auto: scan, for {} codes are few", self.codes().len());
         };
         let one = hashed.learned.lock().map(|l| l.work[power(10)] * l.unit[power(10)]);
-        let mih_one = one.unwrap_or(0.0);
-        let mih_each = mih_one / rayon::current_num_threads() as f64;
+        let mih = one.unwrap_or(0.0);
+        let (scan_one, scan_each) = (hashed.scan_seconds(1), hashed.scan_each);
         let pick = |mih: f64, scan: f64| if mih < scan { "mih" } else { "scan" };
         format!(
             "auto: {} for one query (mih {:.1} us, scan {:.1} us), {} in batches (mih {:.1} us, \
              scan {:.1} us a query), by {SAMPLES} sample queries with k = 10; {}",
-            pick(mih_one, hashed.scan_one),
-            mih_one * 1e6,
-            hashed.scan_one * 1e6,
-            pick(mih_each, hashed.scan_each),
-            mih_each * 1e6,
-            hashed.scan_each * 1e6,
+            pick(mih, scan_one),
+            mih * 1e6,
+            scan_one * 1e6,
+            pick(mih, scan_each),
+            mih * 1e6,
+            scan_each * 1e6,
             hashed.mih.explain()
         )
     }
