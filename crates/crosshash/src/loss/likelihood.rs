@@ -117,14 +117,14 @@ fn slopes(row: &mut [f32], similar: &[f32]) -> f64 {
 /// `e^x` for x <= 0, by `2^(k + r)` and a polynomial in r, |r| <= 1/2.
 #[inline]
 fn exponential(x: f32) -> f32 {
+    use std::f32::consts::{LN_2, LOG2_E};
     const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to a whole number
-    let power = (x * std::f32::consts::LOG2_E).max(-126.0);
+    let power = (x * LOG2_E).max(-126.0);
     let shifted = power + ROUND;
     let r = power - (shifted - ROUND);
     // Minimax on [-1/2, 1/2].
     let mut value = 1.535_336_2e-4_f32;
-    for c in [1.339_887_4e-3, 9.618_437e-3, 5.550_332_4e-2, 0.240_226_48, 0.693_147_2, 1.0]
-    {
+    for c in [1.339_887_4e-3, 9.618_437e-3, 5.550_332_4e-2, 0.240_226_48, LN_2, 1.0] {
         value = value * r + c;
     }
     // The low bits of `shifted` are k; multiplying by 2^k is adding k to the exponent.

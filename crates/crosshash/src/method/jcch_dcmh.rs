@@ -7,9 +7,10 @@
 //! ```
 //!
 //! `epochs` counts both phases. Departures: the paper does not give DCMH's rate after the start
-//! (`dcmh.rate`); JCCH's rate falls within its own epochs; outputs are scaled once so that their
-//! mean square is 1, the length that DCMH pulls to, because JCCH's are as long as its centres;
-//! the best epoch by validation may be one of JCCH's.
+//! (`dcmh.rate`); JCCH's rate falls within its own epochs; outputs are scaled once, which changes no
+//! code, to the length under which the likelihood of some pairs is best (JCCH's are as long as its
+//! centres, and the first steps of DCMH would undo what was learnt); the best epoch by validation
+//! may be one of JCCH's.
 
 use burn::tensor::Device;
 
@@ -18,6 +19,7 @@ use super::items::pairs;
 use super::{About, Fitting, Items, Method, jcch};
 use crate::config::{RawRun, Run};
 use crate::data::{Analysis, Training};
+use crate::loss::likelihood;
 use crate::model::{Model, outputs};
 use crate::tower::{Matrix, Tower};
 use crate::train::{Epoch, Trainer, Watch};
@@ -87,6 +89,10 @@ impl<'r> Chained<'r> {
             towers.push(carried(&side, &tower, pairs)?);
             items.push(side);
         }
+        let scale = likeliest(&items, &towers, &pairs)?;
+        for tower in &mut towers {
+            *tower = scaled(tower, scale)?;
+        }
         let labels = std::mem::take(&mut self.labels);
         Pairwise::new(self.run, labels, items, pairs, towers, history, best)
     }
@@ -114,13 +120,12 @@ impl<'r> Fitting<'r> for Chained<'r> {
     }
 
     fn epoch(&mut self, watch: &mut Watch<'_>) -> Result<Option<&Epoch>> {
-        if matches!(&self.phase, Phase::First(trainer) if trainer.is_done()) {
-            if let Phase::First(trainer) =
-                std::mem::replace(&mut self.phase, Phase::Between)
-            {
-                self.phase = Phase::Second(Box::new(self.cross(*trainer)?));
-            }
-        }
+        let over = matches!(&self.phase, Phase::First(trainer) if trainer.is_done());
+        let phase = std::mem::replace(&mut self.phase, Phase::Between);
+        self.phase = match phase {
+            Phase::First(trainer) if over => Phase::Second(Box::new(self.cross(*trainer)?)),
+            other => other,
+        };
         match &mut self.phase {
             Phase::First(trainer) => trainer.epoch(watch),
             Phase::Second(pairwise) => pairwise.epoch(watch),
@@ -143,15 +148,23 @@ impl<'r> Fitting<'r> for Chained<'r> {
     }
 }
 
+/// Pairs by which the scale is chosen.
+const SAMPLE: usize = 1000;
+
 /// A tower without its classifier, whose outputs have mean square 1 over the pairs; codes are
 /// the same.
 fn carried(items: &Items, tower: &Tower, pairs: &[usize]) -> Result<Tower> {
-    let shape = tower.shape();
     let found = outputs(tower, &items.rows, pairs, &|_| {})?;
     let squares: f64 = found.iter().map(|&x| f64::from(x).powi(2)).sum();
     let size = (squares / found.len() as f64).sqrt().max(1e-6);
     #[expect(clippy::cast_possible_truncation, reason = "towers are single precision")]
     let scale = (1.0 / size) as f32;
+    scaled(tower, scale)
+}
+
+/// The same tower at rest, without classifier, its outputs times a factor.
+fn scaled(tower: &Tower, scale: f32) -> Result<Tower> {
+    let shape = tower.shape();
     let heads = |matrix: Matrix| {
         if !matrix.name.starts_with("heads") {
             return Matrix { velocity: vec![0.0; matrix.values.len()], ..matrix };
@@ -166,4 +179,24 @@ fn carried(items: &Items, tower: &Tower, pairs: &[usize]) -> Result<Tower> {
     let shape = crate::tower::Shape { classes: 0, ..shape };
     Tower::from_matrices(shape, matrices, &Device::flex().autodiff())
         .ok_or_else(|| Error::content("a tower of another size"))
+}
+
+/// The factor of outputs, 1 or a power of 2^(-1/2), under which the labels of some pairs are
+/// most likely.
+fn likeliest(items: &[Items], towers: &[Tower], pairs: &[Vec<usize>]) -> Result<f32> {
+    let mut sample = Vec::new();
+    for ((items, tower), pairs) in items.iter().zip(towers).zip(pairs) {
+        let chosen = &pairs[..pairs.len().min(SAMPLE)];
+        let rows = outputs(tower, &items.rows, chosen, &|_| {})?;
+        sample.push((rows, items.labels.select(chosen)));
+    }
+    let bits = towers[0].shape().bits;
+    let loss = |scale: f32| {
+        let of = |k: usize| sample[k].0.iter().map(|x| x * scale).collect::<Vec<f32>>();
+        likelihood(&of(0), &sample[0].1, &of(1), &sample[1].1, bits).0
+    };
+    let factors = (0..12).map(|k| 0.5_f32.powf(0.5 * k as f32));
+    let best =
+        factors.map(|factor| (factor, loss(factor))).min_by(|a, b| a.1.total_cmp(&b.1));
+    Ok(best.map_or(1.0, |(factor, _)| factor))
 }

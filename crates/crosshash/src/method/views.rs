@@ -221,8 +221,9 @@ mod tests {
 
     #[test]
     fn moments_are_sums_dense_or_sparse() {
-        let number =
-            |k: usize| ((k * 7 % 5) as f32 - 2.0) * if k % 3 == 0 { 0.0 } else { 1.0 };
+        let number = |k: usize| {
+            ((k * 7 % 5) as f32 - 2.0) * if k.is_multiple_of(3) { 0.0 } else { 1.0 }
+        };
         let (n, p, q) = (11, 4, 3);
         let x: Vec<f32> = (0..n * p).map(number).collect();
         let y: Vec<f32> = (0..n * q).map(|k| number(k + 2)).collect();

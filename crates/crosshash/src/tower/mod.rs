@@ -15,7 +15,7 @@ mod dense;
 mod first;
 mod sparse;
 
-use burn::tensor::{Device, Gradients, Tensor, activation::relu};
+use burn::tensor::{Device, Gradients, Tensor, TensorData, activation::relu};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -180,7 +180,14 @@ impl Tower {
         };
         let Shape { bits, classes, .. } = self.shape;
         let hash = out.clone().narrow(1, 0, bits);
-        let logits = out.narrow(1, bits, classes);
+        let logits = match classes {
+            // The tensor library does not cut nothing off.
+            0 => {
+                let nothing = TensorData::new(Vec::<f32>::new(), [out.dims()[0], 0]);
+                Tensor::from_data(nothing, &self.device)
+            }
+            _ => out.narrow(1, bits, classes),
+        };
         Outputs { hash, logits, first }
     }
 

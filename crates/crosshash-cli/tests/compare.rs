@@ -1,0 +1,107 @@
+//! `crosshash methods` and `crosshash compare`, as a user runs them.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn crosshash(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_crosshash")).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn compare(out: &Path) -> Output {
+    crosshash(&[
+        "compare",
+        "emoji",
+        "--out",
+        &out.display().to_string(),
+        "--methods",
+        "lsh,cosine,cca",
+        "--bits",
+        "8,16",
+        "--seeds",
+        "2",
+        "--set",
+        "modalities=[\"picture\", \"words\"]",
+        "--set",
+        "cca:cca.ridge=0.1",
+    ])
+}
+
+#[test]
+fn methods_are_listed_with_what_they_need() {
+    let out = crosshash(&["methods"]);
+    assert!(out.status.success());
+    let listed = text(&out.stdout);
+    for name in ["jcch", "dcmh", "jcch+dcmh", "cca-3v", "cvh", "seph-km", "itq", "cosine"] {
+        assert!(listed.lines().any(|line| line.starts_with(name)), "{name}: {listed}");
+    }
+    let out = crosshash(&["methods", "--json"]);
+    let all: Vec<serde_json::Value> = serde_json::from_slice(&out.stdout).unwrap();
+    let dcmh = all.iter().find(|method| method["name"] == "dcmh").unwrap();
+    assert_eq!((&dcmh["year"], &dcmh["needs_pairs"]), (&2017.into(), &true.into()));
+}
+
+#[test]
+fn a_comparison_leaves_tables_and_figures_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = compare(folder.path());
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let table = text(&out.stdout);
+    // cosine does not fit: the widths differ
+    assert!(table.contains("left out: cosine compares features of one space"), "{table}");
+    assert!(table.contains("picture -> words") && table.contains("chance"), "{table}");
+    for file in [
+        "comparison.md",
+        "comparison.csv",
+        "comparison.json",
+        "comparison.html",
+        "convergence.svg",
+        "bits.svg",
+        "recall.svg",
+        "top.svg",
+    ] {
+        assert!(folder.path().join(file).exists(), "{file}");
+    }
+    let csv = fs_err::read_to_string(folder.path().join("comparison.csv")).unwrap();
+    // lsh twice for two seeds, cca once for it draws nothing, each at two lengths
+    assert_eq!(csv.lines().count(), 1 + 2 * (2 + 1), "{csv}");
+    let page = fs_err::read_to_string(folder.path().join("comparison.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains("<td>lsh</td>"));
+
+    let trial = folder.path().join("trials/lsh_8_1.json");
+    let written = || fs_err::metadata(&trial).unwrap().modified().unwrap();
+    let before = written();
+    fs_err::remove_file(folder.path().join("trials/cca_16_0.json")).unwrap();
+    let again = compare(folder.path());
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    assert_eq!(before, written(), "what is there is not trained again");
+    assert!(folder.path().join("trials/cca_16_0.json").exists());
+}
+
+#[test]
+fn what_is_wrong_is_said_before_any_training() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().display().to_string();
+    for (more, wanted) in [
+        (["--methods", "jcch,magic"], "no method named \"magic\"; there are: jcch"),
+        (["--set", "magic:rate=1"], "--set magic:rate=1: no method named \"magic\""),
+        (["--set", "epoch=1"], "unknown field `epoch`"),
+        (["--bits", "0"], "bits"),
+    ] {
+        let mut arguments = vec!["compare", "emoji", "--out", &out];
+        arguments.extend(more);
+        let refused = crosshash(&arguments);
+        let err = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{err}");
+        assert!(err.contains(wanted), "{err}");
+        assert!(!folder.path().join("trials").exists());
+    }
+    let run = folder.path().join("run").display().to_string();
+    let refused = crosshash(&["train", "emoji", "--out", &run, "--method", "cosine"]);
+    assert!(text(&refused.stderr).contains("reference without codes"));
+}
