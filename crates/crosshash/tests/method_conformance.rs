@@ -19,7 +19,7 @@ use rand_chacha::ChaCha8Rng;
 
 const CLASSES: usize = 4;
 const WIDTH: usize = 10;
-const ITEMS: usize = 160;
+const ITEMS: u32 = 160;
 
 /// What the second modality is.
 #[derive(Clone, Copy, PartialEq)]
@@ -33,7 +33,7 @@ enum Second {
 /// Pictures (a mean of their classes and noise), and texts or other pictures of the same things.
 fn dataset(second: Second) -> Dataset {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
-    let rows: Vec<Vec<u32>> = (0..ITEMS as u32)
+    let rows: Vec<Vec<u32>> = (0..ITEMS)
         .map(|i| if i % 3 == 0 { vec![i % 4, (i + 1) % 4] } else { vec![i % 4] })
         .collect();
     let mut pixels = |noise: f32| -> Features {

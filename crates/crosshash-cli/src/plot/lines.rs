@@ -10,7 +10,7 @@ use super::{FONT, colour};
 
 const PANEL: (u32, u32) = (480, 400);
 /// More lines than this are named beside the panels, once for all.
-const INSIDE: usize = 7;
+const INSIDE: usize = 3;
 const BESIDE: u32 = 130;
 
 /// One panel.

@@ -61,7 +61,10 @@ fn solve(run: &Run, items: &[Items], pairs: &[Vec<usize>]) -> Result<Vec<Linear>
     views.push(labels(&items[0], &pairs[0])?);
     let block = |a: usize, b: usize| covariance(&views[a], &views[b], None);
     let own = |view: &View| ridged(covariance(view, view, None), run.raw.cca.ridge);
-    let found = directions(block, views.iter().map(own).collect(), run.bits.get())?;
+    // As many directions as the narrowest modality has; beyond, they agree with nothing.
+    let most = views[..items.len()].iter().map(View::used).min().unwrap_or(0);
+    let own = views.iter().map(own).collect();
+    let found = directions(block, own, run.bits.get().min(most.max(1)))?;
     let sides = found.weights.into_iter().zip(&views).take(items.len());
     Ok(sides.map(|(weights, view)| Linear { weights, mean: view.mean() }).collect())
 }

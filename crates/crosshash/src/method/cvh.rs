@@ -10,7 +10,8 @@
 //! relaxed. With W = I and two views it is CCA, which is what most benchmarks run under this name
 //! (the toolbox they share multiplies by C_yy where its inverse is required). Here W is the cosine
 //! of label vectors, W = Y' Y'^T with rows of Y' of length 1, scaled to mean degree 1: a product,
-//! so it is never written out. Departures: ridge and spare bits as in `cca.rs`; threshold 0.
+//! so it is never written out. Departures: ridge and spare bits as in `cca.rs`; no more directions
+//! than labels or than features of the narrowest modality; threshold 0.
 
 use super::cca_three_view::labels;
 use super::items::pairs;
@@ -55,7 +56,11 @@ impl Method for Cvh {
                 let own =
                     |view: &View| ridged(covariance(view, view, None), run.raw.cca.ridge);
                 let own: Vec<Matrix> = views.iter().map(own).collect();
-                let found = solve(&views, own, &similarity, run.bits.get())?;
+                // W has no more directions than there are labels, nor than the narrowest
+                // modality has numbers; beyond, items are told apart by noise.
+                let widths = views.iter().map(View::used);
+                let most = widths.chain([similarity.labels()]).min().unwrap_or(0).max(1);
+                let found = solve(&views, own, &similarity, run.bits.get().min(most))?;
                 let sides = found.weights.into_iter().zip(&views);
                 let linear =
                     sides.map(|(weights, view)| Linear { weights, mean: view.mean() });
@@ -88,6 +93,11 @@ impl Similarity {
         let scale = n as f64 / degrees.iter().sum::<f64>();
         let degrees = degrees.into_iter().map(|d| d * scale).collect();
         Ok(Similarity { factor: Some((view.scaled(&lengths), degrees, scale)) })
+    }
+
+    /// How many labels are used.
+    fn labels(&self) -> usize {
+        self.factor.as_ref().map_or(usize::MAX, |(labels, ..)| labels.used())
     }
 
     /// `1/n X_a^T D X_b`, centred.

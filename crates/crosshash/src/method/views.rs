@@ -45,6 +45,11 @@ impl View {
         }
     }
 
+    /// How many columns are used at all.
+    pub(super) fn used(&self) -> usize {
+        self.variance().iter().filter(|variance| **variance > 0.0).count()
+    }
+
     /// `sum_i w_i x_i`, with weights 1 if none are given.
     pub(super) fn sum(&self, weights: Option<&[f64]>) -> Vec<f64> {
         let mut sum = vec![0.0; self.width];
