@@ -52,6 +52,23 @@ fn every_path_the_map_names_exists() {
     assert!(named > 20, "the map names paths");
 }
 
+#[test]
+fn every_picture_a_document_shows_is_there() {
+    let mut shown = 0;
+    for document in
+        files(&root().join("docs"), "md").into_iter().chain([root().join("README.md")])
+    {
+        let text = read(&document);
+        for link in text.split("![").skip(1).filter_map(|rest| rest.split("](").nth(1)) {
+            let target = link.split(')').next().expect("a link ends");
+            let path = document.parent().expect("a folder").join(target);
+            shown += 1;
+            assert!(path.exists(), "{} shows {target}", document.display());
+        }
+    }
+    assert!(shown > 1, "documents show pictures");
+}
+
 /// A file in a folder of interchangeable parts is of no use until its table names it.
 #[test]
 fn every_part_stands_in_its_table() {
