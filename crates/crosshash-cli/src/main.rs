@@ -1,11 +1,15 @@
 //! The program `crosshash`: exit codes and error printing; nothing else.
 //!
-//! 0: done. 1: ran, but found nothing. 2: bad input or a refused operation.
+//! 0: done. 1: ran, but found nothing. 2: bad input or a refused operation. 130: interrupted.
 
 mod cli;
 mod code_args;
 mod command;
 mod directions;
+mod file;
+mod fit;
+mod grid;
+mod interrupt;
 mod npz;
 mod plot;
 mod progress;
@@ -13,6 +17,11 @@ mod progress;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+
+/// Training allocates and frees the same large arrays every step; the system's allocator gives
+/// each back to the kernel and takes it again, page by page, which costs a quarter of a step.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     match command::run(cli::Cli::parse()) {

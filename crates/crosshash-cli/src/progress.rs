@@ -44,6 +44,11 @@ impl Progress {
 
     /// Says how many items are done by now; may be called from any thread.
     pub(crate) fn set(&self, done: usize) {
+        self.set_with(done, String::new);
+    }
+
+    /// The same, with something to say beside the numbers.
+    pub(crate) fn set_with(&self, done: usize, more: impl Fn() -> String) {
         if self.started.elapsed() < QUIET {
             return;
         }
@@ -52,13 +57,17 @@ impl Progress {
                 if bar.is_hidden() {
                     bar.set_draw_target(ProgressDrawTarget::stderr());
                 }
+                let more = more();
+                if !more.is_empty() {
+                    bar.set_message(format!("{}: {more}", self.what));
+                }
                 bar.set_position(done as u64);
             }
-            None => self.line(done as u64),
+            None => self.line(done as u64, more),
         }
     }
 
-    fn line(&self, done: u64) {
+    fn line(&self, done: u64, more: impl Fn() -> String) {
         let Ok(mut last) = self.last_line.lock() else { return };
         if last.elapsed() < LINE_EVERY && done < self.total {
             return;
@@ -67,8 +76,10 @@ impl Progress {
         let seconds = self.started.elapsed().as_secs_f64();
         let rate = done as f64 / seconds;
         let left = (self.total.saturating_sub(done)) as f64 / rate.max(1e-9);
+        let more = more();
+        let more = if more.is_empty() { more } else { format!("; {more}") };
         say(format!(
-            "{}: {done} of {} in {seconds:.0} s, {rate:.0}/s, {left:.0} s left",
+            "{}: {done} of {} in {seconds:.0} s, {rate:.0}/s, {left:.0} s left{more}",
             self.what, self.total
         ));
     }

@@ -133,6 +133,283 @@ fn a_run_folder_is_complete() {
     assert!(err.contains("holds a run already; give --resume"), "{err}");
 }
 
+/// Stopped by Ctrl-C within an epoch, a run goes on to the same bytes.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_goes_on_exactly() {
+    use std::io::{BufRead as _, BufReader};
+    let dir = tempfile::tempdir().unwrap();
+    let data = made(dir.path());
+    let (stopped, straight) = (path(dir.path(), "stopped"), path(dir.path(), "straight"));
+    let arguments = |run: &str| -> Vec<String> {
+        let args = ["train", &data, "--out", run, "--bits", "16", "--set", "epochs=40"];
+        let more = ["--set", "hidden=32", "--set", "hidden_sparse=32", "--set", "batch=8"];
+        args.iter().chain(&more).map(|&arg| arg.to_owned()).collect()
+    };
+    let mut child = Command::new(env!("CARGO_BIN_EXE_crosshash"))
+        .args(arguments(&stopped))
+        .stderr(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines =
+        BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.starts_with("epoch 2 of 40")), "it trains");
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:?}");
+    assert!(
+        rest.iter().any(|line| line.contains("go on with the same command")),
+        "{rest:?}"
+    );
+    assert!(Path::new(&stopped).join("checkpoint.safetensors").exists());
+    assert!(!Path::new(&stopped).join("report.json").exists(), "it is not finished");
+
+    // With other settings it is refused, and what was set stays written.
+    let config = fs_err::read(Path::new(&stopped).join("config.toml")).unwrap();
+    let other = ["train", &data, "--out", &stopped, "--resume", "--bits", "8"];
+    let err = refused(&other);
+    assert!(err.contains("of another configuration or data set"), "{err}");
+    assert_eq!(fs_err::read(Path::new(&stopped).join("config.toml")).unwrap(), config);
+    // A run that goes on knows what it was set to.
+    done(&["train", &data, "--out", &stopped, "--resume"]);
+    let err = refused(&["train", &data, "--out", &stopped, "--resume"]);
+    assert!(err.contains("is finished, there is nothing to go on with"), "{err}");
+    let whole = arguments(&straight);
+    done(&whole.iter().map(String::as_str).collect::<Vec<_>>());
+    for file in ["model.safetensors", "model.json", "codes/database.words.codes"] {
+        let bytes = |run: &str| fs_err::read(Path::new(run).join(file)).unwrap();
+        assert!(bytes(&stopped) == bytes(&straight), "{file} is the same");
+    }
+    let rows = |run: &str| -> Vec<Vec<String>> {
+        let text = fs_err::read_to_string(Path::new(run).join("history.csv")).unwrap();
+        let row = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
+        text.lines().map(row).collect()
+    };
+    let (a, b) = (rows(&stopped), rows(&straight));
+    assert_eq!(a.len(), 41);
+    for (a, b) in a.iter().zip(&b) {
+        // All but the seconds.
+        assert_eq!((&a[..1], &a[2..]), (&b[..1], &b[2..]));
+    }
+}
+
+/// A full disk (here: a limit on the size of files) is an error with the file's name, and what
+/// was there stays.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = made(dir.path());
+    let run = path(dir.path(), "run");
+    let settings = "--bits 16 --set hidden=64 --set hidden_sparse=64";
+    let limited = |blocks: usize, epochs: usize| {
+        let program = env!("CARGO_BIN_EXE_crosshash");
+        let line = format!(
+            "trap '' XFSZ; ulimit -f {blocks}; exec '{program}' train '{data}' --out '{run}' \
+             {settings} --set epochs={epochs}"
+        );
+        Command::new("sh").args(["-c", &line]).output().unwrap()
+    };
+    let out = limited(8, 3);
+    let err = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{err}");
+    assert!(
+        err.contains("failed to write") && err.contains("checkpoint.safetensors"),
+        "{err}"
+    );
+    let left: Vec<String> = fs_err::read_dir(&run)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(left, ["config.toml"], "no half-written file");
+    // With room again, it goes on.
+    let mut again: Vec<&str> = vec!["train", &data, "--out", &run, "--set", "epochs=3"];
+    again.extend(settings.split(' '));
+    again.push("--resume");
+    done(&again);
+}
+
+/// A loss that is no number stops the run; the checkpoint of the last good epoch is kept.
+#[test]
+fn divergence_keeps_the_last_checkpoint() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = made(dir.path());
+    let run = path(dir.path(), "run");
+    // One step an epoch: the first sees the first weights, the second what it did to them.
+    let err = refused(&[
+        "train",
+        &data,
+        "--out",
+        &run,
+        "--bits",
+        "16",
+        "--set",
+        "hidden=16",
+        "--set",
+        "hidden_sparse=16",
+        "--set",
+        "batch=100000",
+        "--set",
+        "rate=1e19",
+    ]);
+    assert!(err.contains("at epoch 2, step 1; lower the learning rate"), "{err}");
+    assert!(err.contains("of modality photo") || err.contains("pair"), "{err}");
+    assert!(Path::new(&run).join("checkpoint.safetensors").exists());
+    let history = fs_err::read_to_string(Path::new(&run).join("history.csv")).unwrap();
+    assert_eq!(history.lines().count(), 2, "{history}");
+}
+
+#[test]
+fn a_sweep_varies_goes_on_and_draws() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = made(dir.path());
+    let out = path(dir.path(), "sweep");
+    let sweep = |more: &[&str]| {
+        let mut args = vec![
+            "sweep",
+            &data,
+            "--out",
+            &out,
+            "--vary",
+            "lambda=0,0.1",
+            "--vary",
+            "bits=8,16",
+            "--seeds",
+            "2",
+            "--set",
+            "hidden=16",
+            "--set",
+            "hidden_sparse=16",
+            "--set",
+            "epochs=2",
+        ];
+        args.extend(more);
+        done(&args)
+    };
+    let table = sweep(&[]);
+    assert!(table.contains("photo -> tags") && table.contains(" ± "), "{table}");
+    assert_eq!(table.lines().count(), 5, "four settings\n{table}");
+    let trials = Path::new(&out).join("trials");
+    assert_eq!(fs_err::read_dir(&trials).unwrap().count(), 8);
+    let svg = fs_err::read_to_string(Path::new(&out).join("sweep.svg")).unwrap();
+    assert!(
+        svg.contains("lambda") && svg.contains("bits") && svg.contains("words -&gt; photo")
+    );
+    // What is known is not trained again: the seconds are those of the first time.
+    let json: Value = serde_json::from_str(&sweep(&["--json"])).unwrap();
+    assert_eq!(json["rows"].as_array().unwrap().len(), 4);
+    let first = fs_err::read_to_string(Path::new(&out).join("sweep.csv")).unwrap();
+    sweep(&[]);
+    let second = fs_err::read_to_string(Path::new(&out).join("sweep.csv")).unwrap();
+    assert_eq!(first, second);
+    // Other data under the same names are not taken for the same.
+    let elsewhere = path(dir.path(), "elsewhere");
+    done(&[
+        "data",
+        "synth",
+        "--out",
+        &elsewhere,
+        "--items",
+        "300",
+        "--labels",
+        "8",
+        "--modalities",
+        "photo:16,tags:50:sparse,words:40:text",
+        "--seed",
+        "2",
+    ]);
+    done(&[
+        "sweep",
+        &elsewhere,
+        "--out",
+        &out,
+        "--vary",
+        "lambda=0",
+        "--set",
+        "hidden=16",
+        "--set",
+        "hidden_sparse=16",
+        "--set",
+        "epochs=2",
+    ]);
+    let third = fs_err::read_to_string(Path::new(&out).join("sweep.csv")).unwrap();
+    assert!(!third.contains(first.lines().nth(1).unwrap()), "{third}");
+    // A setting that does not train is said; the others go on.
+    let failed = path(dir.path(), "failed");
+    let table = done(&[
+        "sweep",
+        &data,
+        "--out",
+        &failed,
+        "--vary",
+        "rate=1e30,0.1",
+        "--set",
+        "hidden=16",
+        "--set",
+        "hidden_sparse=16",
+        "--set",
+        "epochs=2",
+    ]);
+    let line = |start: &str| table.lines().find(|l| l.trim().starts_with(start)).unwrap();
+    assert!(line("1e30").contains(" - ") && line("0.1").contains("0."), "{table}");
+    // Blind: only held-out training items are looked at.
+    let blind = path(dir.path(), "blind");
+    let table = done(&[
+        "sweep",
+        &data,
+        "--out",
+        &blind,
+        "--grid",
+        "--vary",
+        "beta=0,1",
+        "--set",
+        "epochs=1",
+        "--set",
+        "hidden=16",
+        "--set",
+        "hidden_sparse=16",
+        "--validation-only",
+    ]);
+    assert!(table.contains("validation") && !table.contains("->"), "{table}");
+    let err = refused(&["sweep", &data, "--out", &blind, "--vary", "speed=1"]);
+    assert!(err.contains("unknown field `speed`"), "{err}");
+}
+
+#[test]
+fn the_map_of_a_run_shows_modalities_and_centres() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = made(dir.path());
+    let run = path(dir.path(), "run");
+    let mut args = vec!["train", &data, "--out", &run, "--set", "epochs=2"];
+    args.extend(["--set", "hidden=16", "--set", "hidden_sparse=16", "--bits", "16"]);
+    done(&args);
+    let map = |name: &str, more: &[&str]| {
+        let out = path(dir.path(), name);
+        let mut args = vec!["embed-plot", &run, "--out", &out, "--iterations", "60"];
+        args.extend(["--items", "60", "--perplexity", "10"]);
+        args.extend(more);
+        done(&args);
+        fs_err::read_to_string(&out).unwrap()
+    };
+    let table = map("map.csv", &["--classes", "4"]);
+    assert!(table.starts_with("kind,id,label,x,y\n"));
+    assert_eq!(table.lines().filter(|line| line.starts_with("\"centre\"")).count(), 4);
+    for modality in ["photo", "tags", "words"] {
+        assert!(
+            table.lines().filter(|l| l.contains(&format!("\"{modality}\""))).count() > 20
+        );
+    }
+    assert!(table == map("again.csv", &["--classes", "4"]), "the seed decides");
+    assert!(map("map.svg", &[]).contains("outputs and centres"));
+    let out = path(dir.path(), "map.svg");
+    let err = refused(&["embed-plot", &run, "--out", &out, "--labels", "nothing"]);
+    assert!(err.contains("no label named \"nothing\""), "{err}");
+    let err = refused(&["embed-plot", &run, "--out", &out, "--items", "5"]);
+    assert!(err.contains("perplexity 30 does not suit"), "{err}");
+}
+
 #[test]
 fn bad_settings_write_nothing() {
     let dir = tempfile::tempdir().unwrap();

@@ -3,13 +3,29 @@
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// Writes a file through `fill`, aside and then renamed into place, so that a reader, or a
 /// crash, never meets a half-written one. An existing file stays as it was until the end.
 pub fn atomically(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<&mut std::fs::File>) -> Result<()>,
+) -> Result<()> {
+    through(path, |aside| {
+        let mut out = BufWriter::with_capacity(1 << 20, aside.as_file_mut());
+        fill(&mut out)?;
+        Ok(out.flush()?)
+    })
+}
+
+/// The same for a writer that wants a path of its own to write to.
+pub fn atomically_at(path: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    through(path, |aside| fill(aside.path()))
+}
+
+fn through(
+    path: &Path,
+    fill: impl FnOnce(&mut tempfile::NamedTempFile) -> Result<()>,
 ) -> Result<()> {
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -26,10 +42,10 @@ pub fn atomically(
         .suffix(".tmp")
         .tempfile_in(folder)
         .map_err(named)?;
-    let mut out = BufWriter::with_capacity(1 << 20, aside.as_file_mut());
-    fill(&mut out)?;
-    out.flush().map_err(named)?;
-    drop(out);
+    fill(&mut aside).map_err(|err| match err {
+        Error::Io(source) => Error::Io(named(source)),
+        other => other,
+    })?;
     #[cfg(test)]
     let aside = cut::here(aside)?;
     readable_by_all(aside.as_file(), path).map_err(named)?;
@@ -96,7 +112,6 @@ pub(crate) mod cut {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
 
     #[test]
     fn a_failure_leaves_the_old_file_and_no_litter() {

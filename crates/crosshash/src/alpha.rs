@@ -4,13 +4,19 @@
 //! says no more. Here, per modality and step, with e a running mean of the loss:
 //!
 //! ```text
-//! e <- 0.95 e + 0.05 l_q,    alpha <- clamp( alpha exp(k (e - target)), 0.001, 100 ),   k = 0.1
+//! e <- 0.95 e + 0.05 l_q,    alpha <- clamp( alpha exp(k (e - target)), 0.001, 100 )
+//! k = clamp( 60 / steps of the whole training, 0.1, 0.3 )
 //! ```
+//!
+//! Short trainings steer harder, or they would end on the way; more than 0.3 would swing, because
+//! e lags by some 20 steps. When the learning rate falls, outputs grow calmer and the loss may
+//! settle a little below the target: the weights no longer follow alpha then.
 
 use serde::{Deserialize, Serialize};
 
 const MEMORY: f64 = 0.95;
-const GAIN: f64 = 0.1;
+const GAIN: (f64, f64) = (0.1, 0.3);
+const STEPS: f64 = 60.0;
 const RANGE: (f64, f64) = (1e-3, 100.0);
 
 /// Alpha of one modality.
@@ -19,17 +25,19 @@ pub(crate) struct Alpha {
     value: f64,
     mean: Option<f64>,
     target: Option<f64>,
+    gain: f64,
 }
 
 impl Alpha {
     /// An alpha that stays.
     pub(crate) fn fixed(value: f64) -> Alpha {
-        Alpha { value, mean: None, target: None }
+        Alpha { value, mean: None, target: None, gain: 0.0 }
     }
 
-    /// An alpha that steers the loss to a target.
-    pub(crate) fn towards(target: f64) -> Alpha {
-        Alpha { value: 0.1, mean: None, target: Some(target) }
+    /// An alpha that steers the loss to a target within a training of so many steps.
+    pub(crate) fn towards(target: f64, steps: usize) -> Alpha {
+        let gain = (STEPS / steps.max(1) as f64).clamp(GAIN.0, GAIN.1);
+        Alpha { value: 0.1, mean: None, target: Some(target), gain }
     }
 
     /// The weight now.
@@ -42,7 +50,7 @@ impl Alpha {
         let mean = MEMORY * self.mean.unwrap_or(loss) + (1.0 - MEMORY) * loss;
         self.mean = Some(mean);
         if let Some(target) = self.target {
-            let next = self.value * (GAIN * (mean - target)).exp();
+            let next = self.value * (self.gain * (mean - target)).exp();
             self.value = next.clamp(RANGE.0, RANGE.1);
         }
     }
@@ -55,12 +63,14 @@ mod tests {
     /// A loss that falls with alpha is brought to the target and stays there.
     #[test]
     fn settles_at_the_target() {
-        let mut alpha = Alpha::towards(0.15);
         let loss = |alpha: f64| 0.3 / (1.0 + alpha);
-        for _ in 0..3000 {
-            alpha.hear(loss(alpha.value()));
+        for steps in [200, 3000] {
+            let mut alpha = Alpha::towards(0.15, steps);
+            for _ in 0..steps {
+                alpha.hear(loss(alpha.value()));
+            }
+            assert!((loss(alpha.value()) - 0.15).abs() < 0.005, "alpha {}", alpha.value());
         }
-        assert!((loss(alpha.value()) - 0.15).abs() < 0.005, "alpha {}", alpha.value());
         let mut fixed = Alpha::fixed(0.4);
         fixed.hear(1.0);
         assert_eq!(fixed.value(), 0.4);
@@ -68,7 +78,7 @@ mod tests {
 
     #[test]
     fn stays_in_its_range() {
-        let mut alpha = Alpha::towards(0.15);
+        let mut alpha = Alpha::towards(0.15, 9000);
         (0..2000).for_each(|_| alpha.hear(0.9));
         assert_eq!(alpha.value(), 100.0);
         (0..9000).for_each(|_| alpha.hear(0.0));

@@ -1,12 +1,26 @@
 //! Arrays of numbers in a safetensors file, written whole or not at all, checked when read; and
 //! the checkpoint of a training in progress: every matrix with its velocity, the best matrices
 //! so far, and the state as TOML in the file's metadata, so that one file is one moment.
+//!
+//! ```
+//! use crosshash::checkpoint::Arrays;
+//!
+//! let folder = tempfile::tempdir()?;
+//! let path = folder.path().join("arrays.safetensors");
+//! let mut arrays = Arrays::default();
+//! arrays.push("weights".into(), 2, vec![1.0, 2.0, 3.0, 4.0]);
+//! arrays.write(&path, "a note")?;
+//! let (mut read, note) = Arrays::read(&path)?;
+//! assert_eq!((read.take("weights")?.values[3], note.as_str()), (4.0, "a note"));
+//! # Ok::<(), crosshash::Error>(())
+//! ```
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::io::Write as _;
 use std::path::Path;
 
-use crosshash_codes::write::atomically;
+use crosshash_codes::write::atomically_at;
+use safetensors::SafeTensorError;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
 use crate::{Error, Result};
@@ -56,31 +70,33 @@ impl Arrays {
         Some(Arrays(cut.collect())).filter(|arrays| !arrays.0.is_empty())
     }
 
-    /// Writes all, with one line of text.
+    /// Writes all, with a text.
     pub fn write(&self, path: &Path, note: &str) -> Result<()> {
-        let bytes: Vec<(&String, Vec<u8>, [usize; 2])> = self
-            .0
-            .iter()
-            .map(|(name, array)| {
-                let bytes = array.values.iter().flat_map(|x| x.to_le_bytes()).collect();
-                (name, bytes, [array.values.len() / array.columns.max(1), array.columns])
-            })
-            .collect();
-        let fault = |err: safetensors::SafeTensorError| {
+        let fault = |err: SafeTensorError| {
             Error::content(format!("cannot be written: {err}")).at(path)
         };
+        let bytes: Vec<Cow<'_, [u8]>> =
+            self.0.values().map(|a| little(&a.values)).collect();
         let mut views = Vec::new();
-        for (name, bytes, shape) in &bytes {
-            let view = TensorView::new(Dtype::F32, shape.to_vec(), bytes).map_err(fault)?;
+        for ((name, array), bytes) in self.0.iter().zip(&bytes) {
+            let shape = vec![array.values.len() / array.columns.max(1), array.columns];
+            let view = TensorView::new(Dtype::F32, shape, bytes).map_err(fault)?;
             views.push((name.as_str(), view));
         }
         let about = HashMap::from([("crosshash".to_owned(), note.to_owned())]);
-        let file = safetensors::serialize(views, Some(about)).map_err(fault)?;
-        atomically(path, |out| Ok(out.write_all(&file)?))?;
-        Ok(())
+        let mut failed = None;
+        atomically_at(path, |aside| {
+            match safetensors::serialize_to_file(views, Some(about), aside) {
+                Ok(()) => {}
+                Err(SafeTensorError::IoError(err)) => return Err(err.into()),
+                Err(err) => failed = Some(err),
+            }
+            Ok(())
+        })?;
+        failed.map_or(Ok(()), |err| Err(fault(err)))
     }
 
-    /// Reads all, and the line of text.
+    /// Reads all, and the text.
     pub fn read(path: &Path) -> Result<(Arrays, String)> {
         let bytes = fs_err::read(path)?;
         Arrays::from_bytes(&bytes).map_err(|err| err.at(path))
@@ -88,7 +104,7 @@ impl Arrays {
 
     /// Reads from bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<(Arrays, String)> {
-        let fault = |err: safetensors::SafeTensorError| {
+        let fault = |err: SafeTensorError| {
             Error::content(format!("damaged or not a safetensors file: {err}"))
         };
         let file = SafeTensors::deserialize(bytes).map_err(fault)?;
@@ -110,6 +126,15 @@ impl Arrays {
             arrays.push(name, columns, values);
         }
         Ok((arrays, note.unwrap_or_default()))
+    }
+}
+
+/// The bytes of numbers, lowest first, as the format wants them; a copy only where the machine
+/// keeps them otherwise.
+fn little(values: &[f32]) -> Cow<'_, [u8]> {
+    match cfg!(target_endian = "little") {
+        true => Cow::Borrowed(bytemuck::cast_slice(values)),
+        false => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
     }
 }
 

@@ -2,23 +2,38 @@
 //! only [`RawRun::check`] makes one.
 //!
 //! An empty file is valid, a key that does not exist is an error. Defaults are those of the
-//! paper where it has them (it does not give batch, epochs or schedule).
+//! paper where it has them (it does not give batch, epochs or schedule), but for the learning
+//! rate: 0.1 where the paper has 0.01 to 0.03, because towers here stand on frozen, standardised
+//! features, and validation MAP rises with the rate up to about 0.1 on every data set tried
+//! (`docs/training.md`).
+//!
+//! ```
+//! use crosshash::config::RawRun;
+//!
+//! let raw = RawRun::parse("epochs = 3", &["lambda=0.04".to_owned()])?;
+//! assert_eq!((raw.epochs, raw.lambda, raw.bits), (3, 0.04, 64));
+//! let run = raw.check()?;
+//! assert_eq!(run.method.name(), "jcch");
+//! assert!(RawRun::parse("epoch = 3", &[]).is_err());
+//! # Ok::<(), crosshash::Error>(())
+//! ```
 
 use std::collections::BTreeMap;
 
 use crosshash_codes::Bits;
 use serde::{Deserialize, Serialize};
 
-use crate::method::{Method, jcch::Weights};
-use crate::prepare::Normalise;
-use crate::supervise::Kind;
+use crate::method::{self, Method, cca, dcmh, itq, jcch::Weights, seph};
+use crate::prepare::{Normalise, Preparation};
+use crate::supervise::{Kind, Scale};
+use crate::tower::Shape;
 use crate::{Error, Result};
 
 /// A run as typed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RawRun {
-    /// jcch, jcch-b or scdh.
+    /// One of [`METHODS`](crate::method::METHODS), e.g. jcch.
     pub method: String,
     /// Code length.
     pub bits: usize,
@@ -28,14 +43,19 @@ pub struct RawRun {
     pub modalities: Vec<String>,
     /// Passes over the training items.
     pub epochs: usize,
-    /// Items per step and modality.
+    /// Ids per step (unpaired: items of each modality), evened out over the steps of an epoch:
+    /// 10,000 ids in batches of 128 make 78 steps of 129.
     pub batch: usize,
     /// Learning rate; times 0.1 at 60 % and 85 % of the epochs.
     pub rate: f64,
+    /// Learning rate of the centres; not given, `rate`.
+    pub rate_centres: Option<f64>,
     /// Momentum.
     pub momentum: f64,
     /// Weight decay.
     pub decay: f64,
+    /// Weight decay of the centres; not given, `decay`.
+    pub decay_centres: Option<f64>,
     /// Weight of the attraction to the centres.
     pub lambda: f64,
     /// Weight of the classifier.
@@ -46,16 +66,31 @@ pub struct RawRun {
     pub alpha: Option<f64>,
     /// The quantisation loss to settle at.
     pub quantisation: f64,
+    /// One weight for all modalities, steered by their mean quantisation loss.
+    pub alpha_tied: bool,
     /// Hidden units of towers on dense rows; 0 for linear towers.
     pub hidden: usize,
     /// Hidden units of towers on sparse rows and texts.
     pub hidden_sparse: usize,
     /// auto, exact, anchors, scul, balanced or uniform; not given, as the method says.
     pub coefficients: Option<String>,
-    /// Share of the training items held out for validation, where the data set names none.
+    /// How many anchors the coefficients are estimated from; not given, all items if possible.
+    pub anchors: Option<usize>,
+    /// paper or mean-one (every kind rescaled to mean q = 1).
+    pub scale: String,
+    /// Share of the items that training draws from, held out for validation, where the data set
+    /// names no validation items.
     pub validation: f64,
     /// Training items that validation searches at most.
     pub validation_database: usize,
+    /// DCMH's own settings.
+    pub dcmh: dcmh::Settings,
+    /// Those of CCA and what is built on it.
+    pub cca: cca::Settings,
+    /// Those of ITQ.
+    pub itq: itq::Settings,
+    /// Those of SePH.
+    pub seph: seph::Settings,
     /// What differs for single modalities.
     pub modality: BTreeMap<String, RawModality>,
 }
@@ -68,6 +103,8 @@ pub struct RawModality {
     pub hidden: Option<usize>,
     /// Learning rate.
     pub rate: Option<f64>,
+    /// Learning rate of the hidden layer; not given, `rate`.
+    pub rate_hidden: Option<f64>,
     /// none, standard or unit-length (dense rows).
     pub normalise: Option<Normalise>,
 }
@@ -81,19 +118,28 @@ impl Default for RawRun {
             modalities: Vec::new(),
             epochs: 30,
             batch: 128,
-            rate: 0.01,
+            rate: 0.1,
+            rate_centres: None,
             momentum: 0.9,
             decay: 1e-4,
+            decay_centres: None,
             lambda: 0.002,
             mu: 0.1,
             beta: 0.1,
             alpha: None,
             quantisation: 0.15,
+            alpha_tied: false,
             hidden: 4096,
             hidden_sparse: 8192,
             coefficients: None,
+            anchors: None,
+            scale: "paper".into(),
             validation: 0.05,
             validation_database: 4000,
+            dcmh: dcmh::Settings::default(),
+            cca: cca::Settings::default(),
+            itq: itq::Settings::default(),
+            seph: seph::Settings::default(),
             modality: BTreeMap::new(),
         }
     }
@@ -103,13 +149,17 @@ impl Default for RawRun {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// The recipe.
-    pub method: Method,
+    pub method: &'static dyn Method,
     /// Code length.
     pub bits: Bits,
     /// Which coefficients.
     pub coefficients: Kind,
+    /// On which scale.
+    pub scale: Scale,
     /// Weights of the terms.
     pub weights: Weights,
+    /// The run that comes first, for methods that start from another.
+    pub first: Option<Box<Run>>,
     /// All the rest, as typed and checked.
     pub raw: RawRun,
 }
@@ -129,12 +179,8 @@ impl RawRun {
             let (key, value) = (key.trim(), value.trim());
             // What is no TOML value is a string.
             let parsed: Result<toml::Table, _> = toml::from_str(&format!("v = {value}"));
-            let value = parsed.ok().and_then(|mut t| t.remove("v"));
-            let value = value.unwrap_or_else(|| {
-                toml::Value::String(
-                    setting[setting.find('=').map_or(0, |at| at + 1)..].into(),
-                )
-            });
+            let parsed = parsed.ok().and_then(|mut t| t.remove("v"));
+            let value = parsed.unwrap_or_else(|| toml::Value::String(value.to_owned()));
             set(&mut table, key, value)?;
         }
         table.try_into().map_err(fault)
@@ -147,16 +193,27 @@ impl RawRun {
 
     /// Checks every value.
     pub fn check(&self) -> Result<Run> {
-        let method = Method::named(&self.method)?;
-        for (key, value) in [("epochs", self.epochs), ("batch", self.batch)] {
+        let method = method::named(&self.method)?;
+        for (key, value) in [
+            ("epochs", self.epochs),
+            ("batch", self.batch),
+            ("validation_database", self.validation_database),
+        ] {
             if value == 0 {
                 return bad(key, value, "at least 1");
             }
         }
-        let rates = self.modality.values().filter_map(|modality| modality.rate);
-        for rate in rates.chain([self.rate]) {
+        let of = |key: &str, rate: Option<f64>| rate.map(|rate| (key.to_owned(), rate));
+        let own = self.modality.iter().flat_map(|(name, own)| {
+            [
+                of(&format!("modality.{name}.rate"), own.rate),
+                of(&format!("modality.{name}.rate_hidden"), own.rate_hidden),
+            ]
+        });
+        let common = [of("rate", Some(self.rate)), of("rate_centres", self.rate_centres)];
+        for (key, rate) in common.into_iter().chain(own).flatten() {
             if !(rate > 0.0 && rate.is_finite()) {
-                return bad("rate", rate, "above 0, e.g. 0.01");
+                return bad(&key, rate, "above 0, e.g. 0.1");
             }
         }
         for (key, value) in [("momentum", self.momentum), ("validation", self.validation)] {
@@ -166,6 +223,7 @@ impl RawRun {
         }
         for (key, value) in [
             ("decay", self.decay),
+            ("decay_centres", self.decay_centres.unwrap_or(0.0)),
             ("lambda", self.lambda),
             ("mu", self.mu),
             ("beta", self.beta),
@@ -194,9 +252,72 @@ impl RawRun {
                 })?
             }
         };
+        let scales = [("paper", Scale::Paper), ("mean-one", Scale::MeanOne)];
+        let scale =
+            scales.iter().find(|(name, _)| *name == self.scale).ok_or_else(|| {
+                Error::unknown("scale", self.scale.as_str(), scales.map(|(name, _)| name))
+            })?;
+        self.dcmh.check()?;
+        for (key, value) in
+            [("cca.ridge", self.cca.ridge), ("seph.penalty", self.seph.penalty)]
+        {
+            if !(value > 0.0 && value.is_finite()) {
+                return bad(key, value, "above 0, e.g. 0.01");
+            }
+        }
+        let (seph, itq) = (&self.seph, &self.itq);
+        for (key, value) in [
+            ("seph.items", seph.items),
+            ("seph.centres", seph.centres),
+            ("seph.rounds", seph.rounds),
+            ("itq.rounds", itq.rounds),
+        ] {
+            if value == 0 {
+                return bad(key, value, "at least 1");
+            }
+        }
+        if self.anchors == Some(0) {
+            return bad("anchors", 0, "at least 1");
+        }
         let weights = Weights { lambda: self.lambda, mu: self.mu, beta: self.beta };
         let bits = Bits::new(self.bits)?;
-        Ok(Run { method, bits, coefficients, weights, raw: self.clone() })
+        let first = match method.first(self) {
+            Some(first) => Some(Box::new(first.check()?)),
+            None => None,
+        };
+        let (scale, raw) = (scale.1, self.clone());
+        Ok(Run { method, bits, coefficients, scale, weights, first, raw })
+    }
+}
+
+impl Run {
+    /// The sizes of a modality's tower.
+    pub(crate) fn shape(
+        &self,
+        modality: &str,
+        preparation: &Preparation,
+        classes: usize,
+    ) -> Shape {
+        let RawRun { hidden, hidden_sparse, .. } = self.raw;
+        let default = if preparation.is_sparse() { hidden_sparse } else { hidden };
+        let own = self.raw.modality.get(modality).and_then(|own| own.hidden);
+        Shape {
+            width: preparation.width(),
+            sparse: preparation.is_sparse(),
+            hidden: own.unwrap_or(default),
+            bits: self.bits.get(),
+            classes,
+        }
+    }
+
+    /// The learning rates of a modality's first layer and heads, where nothing else is said.
+    pub(crate) fn rates(&self, modality: &str, hidden: usize, default: f64) -> [f64; 2] {
+        let own = self.raw.modality.get(modality);
+        let rate = own.and_then(|own| own.rate).unwrap_or(default);
+        match own.and_then(|own| own.rate_hidden).filter(|_| hidden > 0) {
+            Some(first) => [first, rate],
+            None => [rate, rate],
+        }
     }
 }
 
@@ -246,7 +367,7 @@ mod tests {
         assert_eq!(raw.modality["image"].rate, Some(0.5));
         assert_eq!(raw.modalities, ["image"]);
         let run = raw.check().unwrap();
-        assert_eq!((run.method, run.coefficients), (Method::JcchB, Kind::Scul));
+        assert_eq!((run.method.name(), run.coefficients), ("jcch-b", Kind::Scul));
         assert_eq!(
             typed(&raw.to_toml().unwrap(), &[]).unwrap(),
             raw,
@@ -266,11 +387,10 @@ mod tests {
             "setting \"epochs\" is not key=value, e.g. epochs=20"
         );
         assert_eq!(fault("", &["epochs=0"]), "epochs = 0: it must be at least 1");
-        assert_eq!(fault("", &["rate=-1"]), "rate = -1: it must be above 0, e.g. 0.01");
-        assert_eq!(
-            fault("", &["method=magic"]),
-            "no method named \"magic\"; there are: jcch, jcch-b, scdh"
-        );
+        assert_eq!(fault("", &["rate=-1"]), "rate = -1: it must be above 0, e.g. 0.1");
+        let err = fault("", &["method=magic"]);
+        let start = "no method named \"magic\"; there are: jcch, jcch-b, scdh, dcmh,";
+        assert!(err.starts_with(start), "{err}");
         assert_eq!(
             fault("", &["epochs.x=1", "epochs=2", "epochs.x=3"]),
             "epochs is a value, it has no x"

@@ -67,7 +67,7 @@ pub enum Error {
     },
     /// A loss that is no number any more.
     #[error(
-        "the {term} loss became {value} at epoch {epoch}, step {step}; lower the learning rate (rate)"
+        "the {term} became {value} at epoch {epoch}, step {step}; lower the learning rate (rate)"
     )]
     Diverged {
         /// Which term.
@@ -79,17 +79,27 @@ pub enum Error {
         /// Step in the epoch, from 1.
         step: usize,
     },
-    /// Centres that fall together.
+    /// Centres or outputs that fall together.
     #[error(
-        "the centres collapsed in epoch {epoch}: the shortest has length {shortest:.3}, they began with {first:.3}; lower lambda, decay or the learning rate (rate)"
+        "training collapsed in epoch {epoch}: {what} has length {length:.3}, centres began with {first:.3}; codes would all be alike: lower lambda, decay or the learning rate (rate)"
     )]
     Collapsed {
         /// Epoch, from 1.
         epoch: usize,
-        /// Length of the shortest centre.
-        shortest: f32,
+        /// What fell together.
+        what: String,
+        /// Its length.
+        length: f64,
         /// Mean length of the first centres.
-        first: f32,
+        first: f64,
+    },
+    /// A method that cannot learn from this data.
+    #[error("{method} {why}")]
+    Unsuitable {
+        /// The method.
+        method: String,
+        /// What it needs and does not find, after its name.
+        why: String,
     },
     /// Content that is not what it should be, as a sentence.
     #[error("{what}")]

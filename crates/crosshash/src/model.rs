@@ -2,7 +2,7 @@
 //!
 //! In a folder it is two files: `model.json` (sizes, label names, vocabularies, normalisers)
 //! and `model.safetensors` (weights, `<modality>.hidden.weight` etc. as inputs x outputs, and
-//! `centres`, labels x bits).
+//! `centres`, labels x bits, of methods that have them).
 
 use std::path::Path;
 
@@ -72,7 +72,7 @@ impl Model {
         &self.labels
     }
 
-    /// The centres, labels x bits.
+    /// The centres, labels x bits; none for a method without.
     pub fn centres(&self) -> &[f32] {
         &self.centres
     }
@@ -83,7 +83,7 @@ impl Model {
     }
 
     /// Writes both files, each whole or not at all.
-    pub fn save(&mut self, folder: &Path) -> Result<()> {
+    pub fn save(&self, folder: &Path) -> Result<()> {
         let described = |side: &Side| Described {
             name: side.name.clone(),
             tower: side.tower.shape(),
@@ -96,9 +96,11 @@ impl Model {
             modalities: self.sides.iter().map(described).collect(),
         };
         let mut arrays = Arrays::default();
-        arrays.push("centres".into(), self.bits.get(), self.centres.clone());
-        for side in &mut self.sides {
-            for matrix in side.tower.matrices() {
+        if !self.centres.is_empty() {
+            arrays.push("centres".into(), self.bits.get(), self.centres.clone());
+        }
+        for side in &self.sides {
+            for matrix in side.tower.matrices(false) {
                 let name = format!("{}.{}", side.name, matrix.name);
                 arrays.push(name, matrix.columns, matrix.values);
             }
@@ -129,7 +131,7 @@ impl Model {
                 Error::content(format!("the {what} of modality {name} do not fit the sizes in {MODEL_JSON}: the model is damaged, copy or train it again")).at(&path)
             };
             let sizes = tower.bits == bits.get()
-                && tower.classes == found.labels.len()
+                && (tower.classes == found.labels.len() || tower.classes == 0)
                 && tower.width == preparation.width()
                 && tower.sparse == preparation.is_sparse();
             if !sizes {
@@ -148,11 +150,15 @@ impl Model {
                 .ok_or_else(|| misfit("weights"))?;
             sides.push(Side { name, preparation, tower });
         }
-        let centres = arrays.take("centres")?;
-        if centres.values.len() != bits.get() * found.labels.len() {
+        // Towers with a classifier are of a method that has centres.
+        let centres = match sides.iter().any(|side| side.tower.shape().classes > 0) {
+            true => arrays.take("centres")?.values,
+            false => Vec::new(),
+        };
+        if !centres.is_empty() && centres.len() != bits.get() * found.labels.len() {
             return Err(Error::content("the centres do not fit the labels").at(&path));
         }
-        Ok(Model { bits, labels: found.labels, sides, centres: centres.values })
+        Ok(Model { bits, labels: found.labels, sides, centres })
     }
 
     fn side(&self, modality: &str) -> Result<&Side> {

@@ -39,6 +39,15 @@ impl Sgd {
         }
     }
 
+    /// The rest of a step on a piece of an array whose velocity holds `m v + g` already.
+    pub fn follow(self, value: &mut [f32], velocity: &mut [f32]) {
+        let Sgd { rate, decay, .. } = self;
+        for (p, v) in value.iter_mut().zip(velocity) {
+            *v += decay * *p;
+            *p -= rate * *v;
+        }
+    }
+
     /// `A^k`: what `steps` steps without gradient do to (value, velocity).
     pub fn idle(self, steps: u32) -> [[f64; 2]; 2] {
         let (eta, m, w) =

@@ -6,8 +6,12 @@ use serde::{Deserialize, Serialize};
 use crate::data::{
     Analysis, Dense, Features, Normaliser, Sparse, Standardiser, Training, Vocabulary,
 };
+use crate::kernel::Kernel;
 use crate::tower::Batch;
 use crate::{Error, Result};
+
+/// Rows that a kernel takes at a time.
+const BLOCK: usize = 1024;
 
 /// How items of one modality become numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +31,13 @@ pub enum Preparation {
     },
     /// Texts as terms of a vocabulary.
     Text(Vocabulary),
+    /// Nearness of prepared rows to some centres.
+    Kernel {
+        /// How rows are prepared before.
+        rows: Box<Preparation>,
+        /// The centres.
+        kernel: Kernel,
+    },
 }
 
 /// What to do with dense rows.
@@ -77,21 +88,28 @@ impl Preparation {
         match self {
             Preparation::Dense { width, .. } | Preparation::Sparse { width } => *width,
             Preparation::Text(vocabulary) => vocabulary.len(),
+            Preparation::Kernel { kernel, .. } => kernel.len(),
         }
     }
 
     /// Whether rows come sparse.
     pub fn is_sparse(&self) -> bool {
-        !matches!(self, Preparation::Dense { .. })
+        matches!(self, Preparation::Sparse { .. } | Preparation::Text(_))
     }
 
     /// Whether it takes texts.
     pub fn is_text(&self) -> bool {
-        matches!(self, Preparation::Text(_))
+        match self {
+            Preparation::Kernel { rows, .. } => rows.is_text(),
+            other => matches!(other, Preparation::Text(_)),
+        }
     }
 
     /// Items as rows; refuses features of another form or width.
     pub fn rows(&self, features: Features) -> Result<Rows> {
+        if let Preparation::Kernel { rows, kernel } = self {
+            return rows.rows(features)?.near(kernel);
+        }
         let (form, width) = (features.form(), features.width());
         let given = match width {
             Some(width) => format!("{form} rows of {width} numbers"),
@@ -116,7 +134,9 @@ impl Preparation {
             (Preparation::Text(vocabulary), Features::Text(texts)) => {
                 Ok(Rows::Sparse(vocabulary.rows(&texts)?))
             }
-            (Preparation::Text(_), _) => Err(refused("text".into())),
+            (Preparation::Text(_) | Preparation::Kernel { .. }, _) => {
+                Err(refused("text".into()))
+            }
             (Preparation::Dense { width, .. }, _) => {
                 Err(refused(format!("dense rows of {width} numbers")))
             }
@@ -148,6 +168,16 @@ impl Rows {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Their nearness to the centres of a kernel, as dense rows.
+    pub fn near(&self, kernel: &Kernel) -> Result<Rows> {
+        let all: Vec<usize> = (0..self.len()).collect();
+        let mut out = Vec::with_capacity(all.len() * kernel.len());
+        for block in all.chunks(BLOCK) {
+            out.extend(kernel.apply(&self.batch(block)?));
+        }
+        Ok(Rows::Dense(Dense::from_floats(kernel.len(), out)?, Normaliser::None))
     }
 
     /// The rows with these numbers.

@@ -27,26 +27,38 @@ pub(crate) struct Draw {
 /// How batches are drawn.
 #[derive(Debug)]
 pub(crate) enum Sampler {
-    /// By id: for each, its item in every modality that has it.
-    Joint(Vec<Vec<Option<usize>>>),
+    /// By id.
+    Joint(Units),
     /// By label, for each modality: the items that have it.
     Apart(Vec<Vec<Vec<usize>>>, usize),
 }
 
+/// For every id its item in each modality, [`NONE`] where it has none; four bytes a cell, because
+/// this is all that training keeps per item beside the data.
+#[derive(Debug)]
+pub(crate) struct Units {
+    modalities: usize,
+    items: Vec<u32>,
+}
+
+const NONE: u32 = u32::MAX;
+
 impl Sampler {
     /// For the training items of some modalities; items without labels are left out.
     pub(crate) fn new(views: &[View<'_>], labels: &[Labels]) -> Sampler {
-        let mut units: BTreeMap<&str, Vec<Option<usize>>> = BTreeMap::new();
+        let mut found: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
         for (m, (view, labels)) in views.iter().zip(labels).enumerate() {
             for item in (0..view.len()).filter(|&item| labels.count(item) > 0) {
                 let unit =
-                    units.entry(view.id(item)).or_insert_with(|| vec![None; views.len()]);
-                unit[m] = Some(item);
+                    found.entry(view.id(item)).or_insert_with(|| vec![NONE; views.len()]);
+                unit[m] = u32::try_from(item).expect("fewer items than u32 counts");
             }
         }
-        let paired = units.values().any(|unit| unit.iter().flatten().count() > 1);
+        let partners = |unit: &Vec<u32>| unit.iter().filter(|&&item| item != NONE).count();
+        let paired = found.values().any(|unit| partners(unit) > 1);
         if paired || views.len() == 1 {
-            return Sampler::Joint(units.into_values().collect());
+            let items = found.into_values().flatten().collect();
+            return Sampler::Joint(Units { modalities: views.len(), items });
         }
         let by_label = |labels: &Labels| {
             let mut all = vec![Vec::new(); labels.classes()];
@@ -65,57 +77,99 @@ impl Sampler {
         matches!(self, Sampler::Joint(_))
     }
 
-    /// The batches of an epoch.
-    pub(crate) fn epoch(&self, seed: u64, epoch: usize, batch: usize) -> Vec<Draw> {
+    /// The batches of an epoch, one after the other.
+    pub(crate) fn epoch(&self, seed: u64, epoch: usize, batch: usize) -> Batches<'_> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(1 + epoch as u64);
         match self {
             Sampler::Joint(units) => {
-                let mut order: Vec<usize> = (0..units.len()).collect();
+                let n = units.items.len() / units.modalities;
+                let mut order: Vec<usize> = (0..n).collect();
                 order.shuffle(&mut rng);
-                let steps = ((order.len() + batch / 2) / batch).max(1);
-                let size = order.len().div_ceil(steps).max(1);
-                order.chunks(size).map(|ids| joint(units, ids)).collect()
+                let steps = ((n + batch / 2) / batch).max(1);
+                let size = n.div_ceil(steps).max(1);
+                // The last may hold what rounding left over.
+                let steps = n.div_ceil(size);
+                Batches { steps, next: 0, size, source: Source::Joint(units, order) }
             }
             Sampler::Apart(by_label, most) => {
                 let steps = most.div_ceil(batch).max(1);
-                let mut queues: Vec<_> =
-                    by_label.iter().map(|labels| Queue::new(labels)).collect();
-                let mut draw = || Draw {
-                    items: queues.iter_mut().map(|q| q.take(batch, &mut rng)).collect(),
-                    pairs: Vec::new(),
-                };
-                (0..steps).map(|_| draw()).collect()
+                let queues = by_label.iter().map(|labels| Queue::new(labels)).collect();
+                let source = Source::Apart(queues, Box::new(rng));
+                Batches { steps, next: 0, size: batch, source }
             }
         }
     }
 }
 
-fn joint(units: &[Vec<Option<usize>>], ids: &[usize]) -> Draw {
-    let modalities = units.first().map_or(0, Vec::len);
-    let mut draw = Draw { items: vec![Vec::new(); modalities], pairs: Vec::new() };
-    for a in 0..modalities {
-        for b in a + 1..modalities {
-            draw.pairs.push((a, b, Vec::new(), Vec::new()));
+/// The batches of one epoch.
+pub(crate) struct Batches<'a> {
+    steps: usize,
+    next: usize,
+    size: usize,
+    source: Source<'a>,
+}
+
+enum Source<'a> {
+    Joint(&'a Units, Vec<usize>),
+    Apart(Vec<Queue<'a>>, Box<ChaCha8Rng>),
+}
+
+impl Iterator for Batches<'_> {
+    type Item = Draw;
+
+    fn next(&mut self) -> Option<Draw> {
+        if self.next == self.steps {
+            return None;
         }
+        let start = self.next * self.size;
+        self.next += 1;
+        Some(match &mut self.source {
+            Source::Joint(units, order) => {
+                units.draw(&order[start..(start + self.size).min(order.len())])
+            }
+            Source::Apart(queues, rng) => Draw {
+                items: queues.iter_mut().map(|q| q.take(self.size, rng)).collect(),
+                pairs: Vec::new(),
+            },
+        })
     }
-    for &id in ids {
-        let mut at = vec![None; modalities];
-        for (m, item) in units[id].iter().enumerate() {
-            if let Some(item) = item {
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.steps - self.next;
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Batches<'_> {}
+
+impl Units {
+    /// The items of some ids, and their pairs.
+    fn draw(&self, ids: &[usize]) -> Draw {
+        let modalities = self.modalities;
+        let mut draw = Draw { items: vec![Vec::new(); modalities], pairs: Vec::new() };
+        for a in 0..modalities {
+            for b in a + 1..modalities {
+                draw.pairs.push((a, b, Vec::new(), Vec::new()));
+            }
+        }
+        for &id in ids {
+            let mut at = vec![None; modalities];
+            let unit = &self.items[id * modalities..(id + 1) * modalities];
+            for (m, &item) in unit.iter().enumerate().filter(|(_, item)| **item != NONE) {
                 at[m] = Some(draw.items[m].len());
-                draw.items[m].push(*item);
+                draw.items[m].push(item as usize);
+            }
+            for (a, b, left, right) in &mut draw.pairs {
+                if let (Some(x), Some(y)) = (at[*a], at[*b]) {
+                    left.push(x);
+                    right.push(y);
+                }
             }
         }
-        for (a, b, left, right) in &mut draw.pairs {
-            if let (Some(x), Some(y)) = (at[*a], at[*b]) {
-                left.push(x);
-                right.push(y);
-            }
-        }
+        draw.pairs.retain(|pair| !pair.2.is_empty());
+        draw
     }
-    draw.pairs.retain(|pair| !pair.2.is_empty());
-    draw
 }
 
 /// Items by label, each label's in a shuffled round.
@@ -173,7 +227,7 @@ mod tests {
         let b = modality(&["z", "w", "x"], &[2, 0, 0]);
         let sampler = sampler(&[&a, &b]);
         assert!(sampler.is_joint());
-        let draws = sampler.epoch(7, 0, 2);
+        let draws = sampler.epoch(7, 0, 2).collect::<Vec<_>>();
         let mut seen: [Vec<usize>; 2] = [Vec::new(), Vec::new()];
         let mut pairs = Vec::new();
         for draw in &draws {
@@ -189,10 +243,14 @@ mod tests {
         pairs.sort_unstable();
         assert_eq!(seen, [vec![0, 1, 2], vec![0, 1, 2]]);
         assert_eq!(pairs, [(0, 2), (2, 0)], "x with x, z with z");
-        assert_eq!(draws, sampler.epoch(7, 0, 2), "the same seed, the same batches");
+        assert_eq!(
+            draws,
+            sampler.epoch(7, 0, 2).collect::<Vec<_>>(),
+            "the same seed, the same batches"
+        );
         assert_ne!(
-            (0..9).map(|e| sampler.epoch(7, e, 2)).collect::<Vec<_>>(),
-            (0..9).map(|e| sampler.epoch(8, e, 2)).collect::<Vec<_>>()
+            (0..9).map(|e| sampler.epoch(7, e, 2).collect::<Vec<_>>()).collect::<Vec<_>>(),
+            (0..9).map(|e| sampler.epoch(8, e, 2).collect::<Vec<_>>()).collect::<Vec<_>>()
         );
     }
 
@@ -204,7 +262,7 @@ mod tests {
         let (a, b) = (modality(&ids, &labels), modality(&["b0", "b1"], &[0, 1]));
         let sampler = sampler(&[&a, &b]);
         assert!(!sampler.is_joint());
-        let draws = sampler.epoch(1, 0, 100);
+        let draws = sampler.epoch(1, 0, 100).collect::<Vec<_>>();
         assert_eq!(draws.len(), 3);
         let rare: usize = draws
             .iter()

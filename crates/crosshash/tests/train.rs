@@ -3,13 +3,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+use std::ops::ControlFlow;
+
 use crosshash::config::{RawRun, Run};
 use crosshash::data::{
     Analysis, Choice, Dataset, Dense, Features, Modality, Plan, Split, Texts,
 };
 use crosshash::encode::{Encoder as _, encode};
 use crosshash::evaluate::{Coded, every_direction, mean_map};
-use crosshash::train::Trainer;
+use crosshash::train::{Trainer, unwatched};
 use crosshash::{Error, Model, Result};
 use crosshash_codes::eval::Options;
 use crosshash_codes::{Codes, Labels};
@@ -83,7 +85,7 @@ fn fit(run: &Run, dataset: &Dataset, split: &Split) -> Result<Model> {
     let training = dataset.training(split);
     let mut trainer = Trainer::new(run, &training, &|_| Analysis::default())?;
     while !trainer.is_done() {
-        trainer.epoch(&|_, _| {})?;
+        trainer.epoch(&mut unwatched)?;
     }
     trainer.finish()
 }
@@ -160,20 +162,20 @@ fn a_checkpoint_goes_on_exactly_and_a_model_comes_back() {
     let fresh = || Trainer::new(&run, &training, &|_| Analysis::default()).unwrap();
     let mut whole = fresh();
     while !whole.is_done() {
-        whole.epoch(&|_, _| {}).unwrap();
+        whole.epoch(&mut unwatched).unwrap();
         if whole.history().len() == 3 {
-            whole.save(&path).unwrap();
+            whole.save(&path, "a note").unwrap();
         }
     }
     let mut resumed = fresh();
-    resumed.resume(&path).unwrap();
+    assert_eq!(resumed.resume(&path).unwrap(), "a note");
     assert_eq!(resumed.history().len(), 3);
     while !resumed.is_done() {
-        resumed.epoch(&|_, _| {}).unwrap();
+        resumed.epoch(&mut unwatched).unwrap();
     }
     assert_eq!(whole.history(), resumed.history());
     assert_eq!(whole.best_epoch(), resumed.best_epoch());
-    let (mut whole, resumed) = (whole.finish().unwrap(), resumed.finish().unwrap());
+    let (whole, resumed) = (whole.finish().unwrap(), resumed.finish().unwrap());
     assert_eq!(whole.centres(), resumed.centres());
     whole.save(folder.path()).unwrap();
     let loaded = Model::load(folder.path()).unwrap();
@@ -190,6 +192,90 @@ fn a_checkpoint_goes_on_exactly_and_a_model_comes_back() {
     assert!(err.contains("is of another configuration or data set"), "{err}");
 }
 
+/// Stopped within an epoch, at any step, a training goes on to the same bits.
+#[test]
+fn a_training_that_is_stopped_within_an_epoch_goes_on_exactly() {
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = dataset(Pairing::Half);
+    let split = split(&dataset);
+    let run = run(&["epochs=4"]);
+    let training = dataset.training(&split);
+    let fresh = || Trainer::new(&run, &training, &|_| Analysis::default()).unwrap();
+    let mut whole = fresh();
+    let mut items = 0;
+    while !whole.is_done() {
+        whole
+            .epoch(&mut |step| {
+                items += usize::from(step.done == step.all) * step.items;
+                assert!((step.so_far)().loss.is_finite());
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+    }
+    assert!(items > 4 * 240, "items of both modalities, of all epochs");
+    for (stop_in, stop_at) in [(0, 1), (1, 3), (3, 2)] {
+        let path = folder.path().join(format!("{stop_in}.safetensors"));
+        let mut first = fresh();
+        let stopped = loop {
+            let epoch = first.history().len();
+            let row = first
+                .epoch(&mut |step| match (epoch, step.done) == (stop_in, stop_at) {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                })
+                .unwrap();
+            if row.is_none() {
+                break epoch;
+            }
+        };
+        assert_eq!(stopped, stop_in);
+        first.save(&path, "").unwrap();
+        let mut resumed = fresh();
+        resumed.resume(&path).unwrap();
+        let mut steps = Vec::new();
+        while !resumed.is_done() {
+            resumed
+                .epoch(&mut |step| {
+                    steps.push(step.done);
+                    ControlFlow::Continue(())
+                })
+                .unwrap();
+        }
+        assert_eq!(steps[0], stop_at + 1, "it goes on with the next step");
+        assert_eq!(resumed.history(), whole.history());
+        let bytes = |trainer: &Trainer<'_>| {
+            let path = folder.path().join("compared.safetensors");
+            trainer.save(&path, "").unwrap();
+            fs_err::read(&path).unwrap()
+        };
+        assert!(bytes(&resumed) == bytes(&whole), "stopped in {stop_in} at {stop_at}");
+    }
+}
+
+#[test]
+fn groups_have_rates_of_their_own_and_alphas_can_be_tied() {
+    let dataset = dataset(Pairing::Full);
+    let split = split(&dataset);
+    let training = dataset.training(&split);
+    let trained = |settings: &[&str]| {
+        let run = run(settings);
+        let mut trainer = Trainer::new(&run, &training, &|_| Analysis::default()).unwrap();
+        let row = trainer.epoch(&mut unwatched).unwrap().unwrap().clone();
+        (row, trainer.finish().unwrap().centres().to_vec())
+    };
+    let (row, centres) = trained(&["epochs=1"]);
+    let (_, still) = trained(&["epochs=1", "rate_centres=1e-30", "decay_centres=0"]);
+    let (_, first) = trained(&["epochs=1", "rate=1e-30"]);
+    assert_ne!(centres, still, "the centres' own rate counts");
+    assert_eq!(still, first, "centres that do not move are the first ones");
+    assert_ne!(row.modalities[0].alpha, row.modalities[1].alpha);
+    let (row, _) = trained(&["epochs=1", "alpha_tied=true"]);
+    assert_eq!(row.modalities[0].alpha, row.modalities[1].alpha);
+    let (a, _) = trained(&["epochs=1", "modality.image.rate_hidden=0.001"]);
+    let (b, _) = trained(&["epochs=1"]);
+    assert_ne!(a.loss, b.loss, "the hidden layer's own rate counts");
+}
+
 #[test]
 fn what_is_kept_is_the_best_epoch_by_validation() {
     let dataset = dataset(Pairing::Full);
@@ -198,7 +284,7 @@ fn what_is_kept_is_the_best_epoch_by_validation() {
     let training = dataset.training(&split);
     let mut trainer = Trainer::new(&run, &training, &|_| Analysis::default()).unwrap();
     while !trainer.is_done() {
-        trainer.epoch(&|_, _| {}).unwrap();
+        trainer.epoch(&mut unwatched).unwrap();
     }
     let maps: Vec<f64> = trainer.history().iter().map(|row| row.map.unwrap()).collect();
     let best = trainer.best_epoch().unwrap();
@@ -214,7 +300,7 @@ fn quantisation_comes_down_when_it_is_asked_to() {
         let training = dataset.training(&split);
         let mut trainer = Trainer::new(&run, &training, &|_| Analysis::default()).unwrap();
         while !trainer.is_done() {
-            trainer.epoch(&|_, _| {}).unwrap();
+            trainer.epoch(&mut unwatched).unwrap();
         }
         trainer.history().last().unwrap().modalities[0].quantisation
     };
@@ -231,12 +317,13 @@ fn divergence_and_collapse_are_named() {
     assert!(*step > 1, "the first step sees the first weights");
     let text = err.to_string();
     assert!(
-        text.contains("loss became") && text.contains("lower the learning rate"),
+        text.contains(" became ") && text.contains("lower the learning rate"),
         "{text}"
     );
     let err = fit(&run(&["decay=0.9", "rate=0.1", "epochs=30"]), &dataset, &split);
     let text = err.unwrap_err().to_string();
-    assert!(text.starts_with("the centres collapsed in epoch"), "{text}");
+    assert!(text.starts_with("training collapsed in epoch"), "{text}");
+    assert!(text.contains("the shortest centre has length"), "{text}");
 }
 
 #[test]
@@ -244,7 +331,7 @@ fn a_model_refuses_what_it_was_not_made_for() {
     let folder = tempfile::tempdir().unwrap();
     let dataset = dataset(Pairing::Full);
     let split = split(&dataset);
-    let mut model = fit(&run(&["epochs=1"]), &dataset, &split).unwrap();
+    let model = fit(&run(&["epochs=1"]), &dataset, &split).unwrap();
     let rows =
         |width| Features::Dense(Dense::from_floats(width, vec![0.0; width]).unwrap());
     let fault = |modality: &str, features: Features| {
@@ -268,4 +355,31 @@ fn a_model_refuses_what_it_was_not_made_for() {
     fs_err::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     let err = Model::load(folder.path()).unwrap_err().to_string();
     assert!(err.contains("damaged or not a safetensors file"), "{err}");
+}
+
+#[test]
+fn names_that_would_break_files_are_refused() {
+    for name in ["", "a/b", "a,b", "a\\b", "a\"b"] {
+        let rows = Features::Dense(Dense::from_floats(1, vec![0.0]).unwrap());
+        let labels = Labels::from_indices(1, [[0]]).unwrap();
+        let modality = Modality::new(name, vec!["x".into()], rows, labels).unwrap();
+        let err =
+            Dataset::new("d", vec!["l".into()], vec![modality]).unwrap_err().to_string();
+        assert!(err.contains("names become parts of file names"), "{err}");
+    }
+}
+
+#[test]
+fn a_failed_training_cannot_be_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = dataset(Pairing::Full);
+    let split = split(&dataset);
+    let run = run(&["rate=1e30"]);
+    let training = dataset.training(&split);
+    let mut trainer = Trainer::new(&run, &training, &|_| Analysis::default()).unwrap();
+    assert!(trainer.epoch(&mut unwatched).is_err());
+    let path = folder.path().join("checkpoint.safetensors");
+    let err = trainer.save(&path, "").unwrap_err().to_string();
+    assert!(err.contains("has failed and cannot be saved"), "{err}");
+    assert!(!path.exists());
 }

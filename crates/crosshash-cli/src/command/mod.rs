@@ -2,12 +2,16 @@
 
 pub(crate) mod bench;
 pub(crate) mod coefficients;
+pub(crate) mod compare;
 pub(crate) mod data;
 pub(crate) mod demo;
+pub(crate) mod embed_plot;
 pub(crate) mod encode;
 pub(crate) mod eval;
 pub(crate) mod index;
+pub(crate) mod methods;
 pub(crate) mod search;
+pub(crate) mod sweep;
 pub(crate) mod train;
 
 use std::process::ExitCode;
@@ -29,6 +33,10 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Train(args) => train::run(&args),
         Command::Encode(args) => encode::run(&args),
         Command::Eval(args) => eval::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Methods(args) => methods::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
+        Command::EmbedPlot(args) => embed_plot::run(&args),
         Command::Index(args) => index::run(&args),
         Command::Search(args) => search::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -26,7 +26,7 @@ pub(crate) fn draw(path: &Path, report: &Report) -> Result<()> {
         top_n(&right, report)?;
         root.present()?;
     }
-    super::write(path, &svg)
+    crate::file::write(path, &svg)
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;

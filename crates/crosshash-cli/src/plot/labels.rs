@@ -34,7 +34,7 @@ pub(crate) fn draw(report: &Report, path: &Path) -> Result<()> {
         fault.map_err(|err| anyhow!("{err}"))?;
         root.present().map_err(|err| anyhow!("{err}"))?;
     }
-    super::write(path, &svg)
+    crate::file::write(path, &svg)
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;

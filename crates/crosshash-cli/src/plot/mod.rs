@@ -1,29 +1,35 @@
 //! Figures as SVG; one file per figure, one style for all.
 
+pub(crate) mod comparison;
+pub(crate) mod convergence;
 pub(crate) mod curves;
+pub(crate) mod embedding;
 pub(crate) mod labels;
+pub(crate) mod lines;
+pub(crate) mod sweep;
 
-use std::path::Path;
-
-use anyhow::Result;
 use plotters::style::RGBColor;
 
 /// Colours that stay apart in print and for the colour-blind (Okabe and Ito).
-pub(crate) const PALETTE: [RGBColor; 4] = [
+pub(crate) const PALETTE: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
     RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(60, 60, 60),
 ];
 
 /// The text font of all figures.
 pub(crate) const FONT: &str = "sans-serif";
 
-/// Writes a finished figure, whole or not at all.
-pub(crate) fn write(path: &Path, svg: &str) -> Result<()> {
-    crosshash_codes::write::atomically(path, |out| {
-        use std::io::Write as _;
-        Ok(out.write_all(svg.as_bytes())?)
-    })?;
-    Ok(())
+/// The palette, and then the same colours darker, and then lighter.
+pub(crate) fn colour(at: usize) -> RGBColor {
+    let RGBColor(r, g, b) = PALETTE[at % PALETTE.len()];
+    match (at / PALETTE.len()) % 3 {
+        0 => RGBColor(r, g, b),
+        1 => RGBColor(r / 2, g / 2, b / 2),
+        _ => RGBColor(r / 2 + 120, g / 2 + 120, b / 2 + 120),
+    }
 }

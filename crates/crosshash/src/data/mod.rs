@@ -102,6 +102,14 @@ impl Dataset {
             return Err(Error::content("a data set needs at least one modality"));
         }
         for (k, modality) in modalities.iter().enumerate() {
+            let name = modality.name();
+            let odd = |c: char| c.is_control() || "/\\,\"".contains(c);
+            if name.is_empty() || name.contains(odd) {
+                return Err(Error::content(format!(
+                    "a modality named {name:?}: names become parts of file names and tables; \
+                     take a word without / \\ , and quotes"
+                )));
+            }
             if modality.labels().classes() != label_names.len() {
                 return Err(Error::content(format!(
                     "modality {} counts {} labels, the data set names {}",

@@ -126,6 +126,15 @@ impl Sparse {
         chosen
     }
 
+    /// Every stored value by what `value` makes of it and its row; finite and not 0.
+    pub(crate) fn mapped(mut self, value: impl Fn(f32, usize) -> f32) -> Sparse {
+        for row in 0..self.len() {
+            let cells = self.starts[row]..self.starts[row + 1];
+            self.values[cells].iter_mut().for_each(|x| *x = value(*x, row));
+        }
+        self
+    }
+
     /// The rows of `self` followed by those of `other`.
     pub fn append(mut self, other: &Sparse) -> Result<Sparse> {
         if self.width != other.width {

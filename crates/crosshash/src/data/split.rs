@@ -111,6 +111,11 @@ impl Split {
         &self.parts
     }
 
+    /// How many items a part has, over all modalities.
+    pub fn count(&self, part: Part) -> usize {
+        self.parts.iter().map(|parts| parts.get(part).len()).sum()
+    }
+
     /// How many modalities it splits.
     pub fn modalities(&self) -> usize {
         self.parts.len()

@@ -4,6 +4,8 @@
 //! [`Dataset::training`](super::Dataset::training) makes one. So leaking queries into
 //! training does not type-check.
 
+use xxhash_rust::xxh3::Xxh3;
+
 use super::{Dataset, Part, Split, View};
 use crate::Result;
 
@@ -44,5 +46,33 @@ impl<'a> Training<'a> {
     /// The hash that identifies the split.
     pub fn split_hash(&self) -> u64 {
         self.split.hash()
+    }
+
+    /// A hash of what is learnt from: the split, label names, the forms and widths of the
+    /// modalities, and the labels of all training and validation items. (Not of the features
+    /// themselves, which may be large.)
+    pub fn fingerprint(&self) -> Result<u64> {
+        let mut state = Xxh3::new();
+        let mut feed = |bytes: &[u8]| {
+            state.update(&(bytes.len() as u64).to_le_bytes());
+            state.update(bytes);
+        };
+        feed(&self.split_hash().to_le_bytes());
+        self.label_names().iter().for_each(|name| feed(name.as_bytes()));
+        for name in self.modalities() {
+            for view in [self.train(name)?, self.validation(name)?] {
+                let width = view.width().unwrap_or(0) as u64;
+                feed(format!("{name} {} {width}", view.form()).as_bytes());
+                let labels = view.labels();
+                for item in 0..labels.len() {
+                    let own: Vec<u8> = labels
+                        .indices(item)
+                        .flat_map(|label| (label as u64).to_le_bytes())
+                        .collect();
+                    feed(&own);
+                }
+            }
+        }
+        Ok(state.digest())
     }
 }

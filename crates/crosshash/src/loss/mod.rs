@@ -2,13 +2,25 @@
 //!
 //! Every term takes what towers give (tensors that record their history) and returns one
 //! number, a mean over the batch, so that step sizes do not depend on the batch.
+//!
+//! ```
+//! use burn::tensor::{Device, Tensor};
+//! use crosshash::loss::quantisation;
+//!
+//! // Outputs of equal size lose nothing, whatever their signs.
+//! let outputs = Tensor::<2>::from_data([[2.0, -2.0, 2.0], [0.5, 0.5, -0.5]], &Device::flex());
+//! let loss: f32 = quantisation(outputs).into_scalar();
+//! assert!(loss.abs() < 1e-6);
+//! ```
 
 mod classifier;
+mod likelihood;
 mod pair;
 mod quantisation;
 mod unary;
 
 pub use classifier::classifier;
+pub use likelihood::likelihood;
 pub use pair::pair;
 pub use quantisation::quantisation;
 pub use unary::{Unary, unary};

@@ -12,7 +12,44 @@
 
 use burn::tensor::{Int, Tensor};
 
+use super::{About, Fitting, Learning, Method};
+use crate::Result;
+use crate::config::Run;
+use crate::data::{Analysis, Training};
 use crate::loss::{classifier, pair, quantisation, unary};
+use crate::train::Trainer;
+
+/// JCCH.
+pub(super) struct Jcch;
+
+impl Method for Jcch {
+    fn about(&self) -> About {
+        ABOUT
+    }
+
+    fn begin<'r>(
+        &self,
+        run: &'r Run,
+        training: &Training<'_>,
+        analysis: &dyn Fn(&str) -> Analysis,
+    ) -> Result<Box<dyn Fitting<'r> + 'r>> {
+        Ok(Box::new(Trainer::new(run, training, analysis)?))
+    }
+}
+
+pub(super) const ABOUT: About = About {
+    name: "jcch",
+    title: "joint cluster unary loss, coefficients of the improved bound",
+    paper: "Zhang, Li, Zhang: Joint Cluster Unary Loss for Efficient Cross-Modal Hashing, ICMR",
+    year: 2019,
+    cost: "O(n (towers + r C))",
+    pairs: false,
+    single: false,
+    labels: true,
+    learning: Learning::Epochs,
+    seeded: true,
+    codes: true,
+};
 
 /// What the terms are weighed by.
 #[derive(Debug, Clone, Copy, PartialEq)]

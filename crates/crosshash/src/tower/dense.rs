@@ -1,4 +1,4 @@
-//! A dense layer, `x W + b`.
+//! A dense layer, `x W + b`, by the tensor library: every layer after the first.
 
 use burn::tensor::{Device, Gradients, Tensor};
 
@@ -41,12 +41,19 @@ impl DenseLayer {
         self.bias.step(grads, sgd);
     }
 
-    pub(super) fn matrices(&self, names: [&'static str; 2]) -> Vec<Matrix> {
+    /// Whether all weights are numbers.
+    pub(super) fn is_finite(&self) -> bool {
+        [&self.weight, &self.bias]
+            .iter()
+            .all(|param| param.values().iter().all(|x| x.is_finite()))
+    }
+
+    pub(super) fn matrices(&self, names: [&'static str; 2], moving: bool) -> Vec<Matrix> {
         let matrix = |(name, param): (&'static str, &Param)| Matrix {
             name,
             columns: param.shape()[1],
             values: param.values(),
-            velocity: param.velocity().to_vec(),
+            velocity: if moving { param.velocity().to_vec() } else { Vec::new() },
         };
         names.into_iter().zip([&self.weight, &self.bias]).map(matrix).collect()
     }

@@ -9,12 +9,13 @@
 //! N(0, 0.01^2) (paper), the hidden layer as N(0, 1/(3 width)), PyTorch's default variance (the
 //! paper does not say; with He's, six times that, outputs run far from the centres at first),
 //! biases at 0. On sparse features the first layer costs what its
-//! non-zeros cost (`sparse.rs`).
+//! non-zeros cost (`sparse.rs`); on dense ones it needs no gradient matrix (`first.rs`).
 
 mod dense;
+mod first;
 mod sparse;
 
-use burn::tensor::{Device, Gradients, Tensor, TensorData, activation::relu};
+use burn::tensor::{Device, Gradients, Tensor, activation::relu};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -22,10 +23,16 @@ use serde::{Deserialize, Serialize};
 use crate::data::Sparse;
 use crate::optimise::{Sgd, floats};
 use dense::DenseLayer;
+use first::FirstLayer;
 use sparse::SparseLayer;
 
 /// The deviation of the heads' first weights.
 const HEADS: f64 = 0.01;
+
+const HIDDEN: [&str; 2] = ["hidden.weight", "hidden.bias"];
+const HEADS_OF: [&str; 2] = ["heads.weight", "heads.bias"];
+
+const FORM: &str = "a tower is made for the form of its features";
 
 /// The sizes of a tower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,21 +64,21 @@ pub struct Outputs {
     pub hash: Tensor<2>,
     /// Of the classifier, n x classes.
     pub logits: Tensor<2>,
-    first: Option<Tensor<2>>, // what a sparse first layer gave, where its gradient will be
+    first: Tensor<2>, // what the first layer gave, where its gradient will be
 }
 
 /// The network of one modality.
 #[derive(Debug)]
 pub struct Tower {
     shape: Shape,
-    hidden: Option<Layer>,
-    heads: Layer,
+    first: First,              // the hidden layer; the heads of a linear tower
+    heads: Option<DenseLayer>, // none in a linear tower
     device: Device,
 }
 
 #[derive(Debug)]
-enum Layer {
-    Dense(Box<DenseLayer>),
+enum First {
+    Dense(FirstLayer),
     Sparse(SparseLayer),
 }
 
@@ -83,7 +90,7 @@ pub struct Matrix {
     pub columns: usize,
     /// The values.
     pub values: Vec<f32>,
-    /// The velocity.
+    /// The velocity; empty where only values were asked for.
     pub velocity: Vec<f32>,
 }
 
@@ -92,15 +99,15 @@ impl Tower {
     pub fn new(shape: Shape, rng: &mut ChaCha8Rng, device: &Device) -> Tower {
         let outputs = shape.bits + shape.classes;
         let (sd, inner) = ((1.0 / (3.0 * shape.width as f64)).sqrt(), shape.hidden);
-        let hidden = (inner > 0).then(|| first(shape, inner, sd, rng, device));
-        let heads = match &hidden {
-            None => first(shape, outputs, HEADS, rng, device),
-            Some(_) => {
-                let weights = normal(inner * outputs, HEADS, rng);
-                Layer::Dense(Box::new(DenseLayer::new(weights, outputs, device)))
-            }
+        let (columns, sd) = if inner > 0 { (inner, sd) } else { (outputs, HEADS) };
+        let weights = normal(shape.width * columns, sd, rng);
+        let first = match shape.sparse {
+            true => First::Sparse(SparseLayer::new(weights, columns)),
+            false => First::Dense(FirstLayer::new(weights, columns)),
         };
-        Tower { shape, hidden, heads, device: device.clone() }
+        let heads = (inner > 0)
+            .then(|| DenseLayer::new(normal(inner * outputs, HEADS, rng), outputs, device));
+        Tower { shape, first, heads, device: device.clone() }
     }
 
     /// A tower from its matrices, as [`Tower::matrices`] gives them.
@@ -111,26 +118,29 @@ impl Tower {
     ) -> Option<Tower> {
         let outputs = shape.bits + shape.classes;
         let mut matrices = matrices.into_iter();
-        let mut layer = |sparse: bool, rows: usize, columns: usize| {
+        let mut layer = |rows: usize, columns: usize| {
             let (weight, bias) = (matrices.next()?, matrices.next()?);
             let fits = |m: &Matrix, rows: usize| {
                 m.columns == columns
                     && m.values.len() == rows * columns
                     && m.velocity.len() == m.values.len()
             };
-            (fits(&weight, rows) && fits(&bias, 1)).then(|| match sparse {
-                true => Layer::Sparse(SparseLayer::resume(weight, bias)),
-                false => Layer::Dense(Box::new(DenseLayer::resume(weight, bias, device))),
-            })
+            (fits(&weight, rows) && fits(&bias, 1)).then_some((weight, bias))
         };
-        let (hidden, heads) = match shape.hidden {
-            0 => (None, layer(shape.sparse, shape.width, outputs)?),
+        let columns = if shape.hidden > 0 { shape.hidden } else { outputs };
+        let (weight, bias) = layer(shape.width, columns)?;
+        let first = match shape.sparse {
+            true => First::Sparse(SparseLayer::resume(weight, bias)),
+            false => First::Dense(FirstLayer::resume(weight, bias)),
+        };
+        let heads = match shape.hidden {
+            0 => None,
             inner => {
-                let hidden = layer(shape.sparse, shape.width, inner)?;
-                (Some(hidden), layer(false, inner, outputs)?)
+                let (weight, bias) = layer(inner, outputs)?;
+                Some(DenseLayer::resume(weight, bias, device))
             }
         };
-        Some(Tower { shape, hidden, heads, device: device.clone() })
+        Some(Tower { shape, first, heads, device: device.clone() })
     }
 
     /// Its sizes.
@@ -138,34 +148,35 @@ impl Tower {
         self.shape
     }
 
-    /// Every learnt matrix, in order.
-    pub fn matrices(&mut self) -> Vec<Matrix> {
-        self.settle();
-        let names = |hidden: bool| match hidden {
-            true => ["hidden.weight", "hidden.bias"],
-            false => ["heads.weight", "heads.bias"],
+    /// The names of all learnt matrices, in order.
+    pub fn names(&self) -> Vec<&'static str> {
+        match self.heads.is_some() {
+            true => [HIDDEN, HEADS_OF].concat(),
+            false => HEADS_OF.to_vec(),
+        }
+    }
+
+    /// Every learnt matrix as it is now, in order, with its velocity or (not `moving`) without;
+    /// call [`Tower::settle`] first unless what rows owe is kept too.
+    pub fn matrices(&self, moving: bool) -> Vec<Matrix> {
+        let names = if self.heads.is_some() { HIDDEN } else { HEADS_OF };
+        let mut all = match &self.first {
+            First::Dense(layer) => layer.matrices(names, moving),
+            First::Sparse(layer) => layer.matrices(names, moving),
         };
-        let layers = self.hidden.iter().map(|layer| (true, layer));
-        let layers = layers.chain([(false, &self.heads)]);
-        layers
-            .flat_map(|(hidden, layer)| match layer {
-                Layer::Dense(layer) => layer.matrices(names(hidden)),
-                Layer::Sparse(layer) => layer.matrices(names(hidden)),
-            })
-            .collect()
+        all.extend(self.heads.iter().flat_map(|layer| layer.matrices(HEADS_OF, moving)));
+        all
     }
 
     /// The outputs for a batch, with the history that a backward pass needs.
     pub fn forward(&mut self, batch: &Batch) -> Outputs {
-        if let Batch::Sparse(rows) = batch {
-            self.layers().for_each(|layer| layer.catch_up(Some(rows)));
+        if let (First::Sparse(layer), Batch::Sparse(rows)) = (&mut self.first, batch) {
+            layer.catch_up(Some(rows));
         }
-        let (out, first) = match (&self.hidden, &self.heads) {
-            (Some(hidden), Layer::Dense(heads)) => {
-                let (z, first) = hidden.forward(batch, self.shape.width, &self.device);
-                (heads.forward(relu(z)), first)
-            }
-            (_, heads) => heads.forward(batch, self.shape.width, &self.device),
+        let first = self.first.forward(batch, &self.device).require_grad();
+        let out = match &self.heads {
+            Some(heads) => heads.forward(relu(first.clone())),
+            None => first.clone(),
         };
         let Shape { bits, classes, .. } = self.shape;
         let hash = out.clone().narrow(1, 0, bits);
@@ -176,103 +187,79 @@ impl Tower {
     /// The real outputs of the hash layer for a batch, by rows; call [`Tower::settle`] after
     /// the last step.
     pub fn hash(&self, batch: &Batch) -> Vec<f32> {
-        let plain = self.device.clone().inner();
+        let first = self.first.forward(batch, &self.device.clone().inner());
         let bits = self.shape.bits;
-        let out = match (&self.hidden, &self.heads) {
-            (Some(hidden), Layer::Dense(heads)) => {
-                let z = hidden.apply(batch, self.shape.width, &plain);
-                heads.apply(relu(z), bits)
-            }
-            (_, heads) => heads.apply(batch, self.shape.width, &plain).narrow(1, 0, bits),
-        };
-        floats(out)
+        floats(match &self.heads {
+            Some(heads) => heads.apply(relu(first), bits),
+            None => first.narrow(1, 0, bits),
+        })
     }
 
     /// Takes all steps that rows of a sparse layer still owe.
     pub fn settle(&mut self) {
-        self.layers().for_each(|layer| layer.catch_up(None));
+        if let First::Sparse(layer) = &mut self.first {
+            layer.catch_up(None);
+        }
     }
 
-    fn layers(&mut self) -> impl Iterator<Item = &mut Layer> {
-        self.hidden.iter_mut().chain([&mut self.heads])
+    /// How many steps each row of a sparse first layer owes; none if no row does.
+    pub fn owed(&self) -> Option<Vec<f32>> {
+        match &self.first {
+            First::Sparse(layer) => layer.owed(),
+            First::Dense(_) => None,
+        }
     }
 
-    /// One step along the gradients of a backward pass over `outputs` of `batch`.
+    /// Lets rows of a sparse first layer owe steps that were to be taken so.
+    pub fn owe(&mut self, owed: &[f32], sgd: Sgd) {
+        if let First::Sparse(layer) = &mut self.first {
+            layer.owe(owed, sgd);
+        }
+    }
+
+    /// Whether all weights are numbers.
+    pub fn is_finite(&self) -> bool {
+        let first = match &self.first {
+            First::Dense(layer) => layer.is_finite(),
+            First::Sparse(layer) => layer.is_finite(),
+        };
+        first && self.heads.as_ref().is_none_or(DenseLayer::is_finite)
+    }
+
+    /// One step along the gradients of a backward pass over `outputs` of `batch`: how the first
+    /// layer goes, and how the heads do (a linear tower has only the first).
     pub fn step(
         &mut self,
         grads: &mut Gradients,
         batch: &Batch,
         outputs: Outputs,
-        sgd: Sgd,
+        [sgd, heads_sgd]: [Sgd; 2],
     ) {
-        let at = outputs.first.and_then(|leaf| leaf.grad_remove(grads));
-        for layer in self.layers() {
-            match layer {
-                Layer::Dense(layer) => layer.step(grads, sgd),
-                Layer::Sparse(layer) => {
-                    if let (Some(gradient), Batch::Sparse(rows)) = (&at, batch) {
-                        layer.step(rows, gradient.clone(), sgd);
-                    }
+        if let Some(gradient) = outputs.first.grad_remove(grads) {
+            match (&mut self.first, batch) {
+                (First::Dense(layer), Batch::Dense(rows)) => {
+                    layer.step(rows, gradient, sgd)
                 }
+                (First::Sparse(layer), Batch::Sparse(rows)) => {
+                    layer.step(rows, gradient, sgd);
+                }
+                _ => unreachable!("{FORM}"),
             }
+        }
+        if let Some(heads) = &mut self.heads {
+            heads.step(grads, heads_sgd);
         }
     }
 }
 
-impl Layer {
-    fn catch_up(&mut self, rows: Option<&Sparse>) {
-        if let Layer::Sparse(layer) = self {
-            layer.catch_up(rows);
-        }
-    }
-
-    /// The layer's outputs, and the leaf that will hold their gradient if it is sparse.
-    fn forward(
-        &self,
-        batch: &Batch,
-        width: usize,
-        device: &Device,
-    ) -> (Tensor<2>, Option<Tensor<2>>) {
-        match (self, batch) {
-            (Layer::Dense(layer), Batch::Dense(values)) => {
-                (layer.forward(rows(values, width, device)), None)
-            }
-            (Layer::Sparse(layer), Batch::Sparse(rows)) => {
-                let leaf = layer.forward(rows, device).require_grad();
-                (leaf.clone(), Some(leaf))
-            }
-            _ => unreachable!("a tower is made for the form of its features"),
-        }
-    }
-
+impl First {
     /// The layer's outputs without history.
-    fn apply(&self, batch: &Batch, width: usize, device: &Device) -> Tensor<2> {
+    fn forward(&self, batch: &Batch, device: &Device) -> Tensor<2> {
         match (self, batch) {
-            (Layer::Dense(layer), Batch::Dense(values)) => {
-                layer.apply(rows(values, width, device), usize::MAX)
-            }
-            (Layer::Sparse(layer), Batch::Sparse(rows)) => layer.forward(rows, device),
-            _ => unreachable!("a tower is made for the form of its features"),
+            (First::Dense(layer), Batch::Dense(rows)) => layer.forward(rows, device),
+            (First::Sparse(layer), Batch::Sparse(rows)) => layer.forward(rows, device),
+            _ => unreachable!("{FORM}"),
         }
-    }
-}
-
-fn rows(values: &[f32], width: usize, device: &Device) -> Tensor<2> {
-    let data = TensorData::new(values.to_vec(), [values.len() / width, width]);
-    Tensor::from_data(data, device)
-}
-
-fn first(
-    shape: Shape,
-    columns: usize,
-    sd: f64,
-    rng: &mut ChaCha8Rng,
-    device: &Device,
-) -> Layer {
-    let weights = normal(shape.width * columns, sd, rng);
-    match shape.sparse {
-        true => Layer::Sparse(SparseLayer::new(weights, columns)),
-        false => Layer::Dense(Box::new(DenseLayer::new(weights, columns, device))),
     }
 }
 

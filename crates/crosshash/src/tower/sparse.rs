@@ -112,8 +112,36 @@ impl SparseLayer {
         sgd.update(&mut self.bias, &mut self.bias_velocity, &sum);
     }
 
-    /// Weights and bias; all rows must have caught up.
-    pub(super) fn matrices(&self, names: [&'static str; 2]) -> Vec<Matrix> {
+    /// How many steps each row owes; none if no row does.
+    pub(super) fn owed(&self) -> Option<Vec<f32>> {
+        let owed = |row: &Row| (self.steps - row.steps) as f32; // far below 2^24
+        let all: Vec<f32> = self.rows.iter().map(owed).collect();
+        all.iter().any(|&steps| steps > 0.0).then_some(all)
+    }
+
+    /// Lets rows owe steps that were to be taken so.
+    pub(super) fn owe(&mut self, owed: &[f32], sgd: Sgd) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "whole numbers, as `owed` gave"
+        )]
+        #[expect(clippy::cast_sign_loss, reason = "not negative")]
+        let owed: Vec<u32> = owed.iter().map(|&steps| steps as u32).collect();
+        self.steps = owed.iter().copied().max().unwrap_or(0);
+        self.last = Some(sgd);
+        for (row, owed) in self.rows.iter_mut().zip(owed) {
+            row.steps = self.steps - owed;
+        }
+    }
+
+    /// Whether all weights are numbers.
+    pub(super) fn is_finite(&self) -> bool {
+        let fine = |values: &[f32]| values.iter().all(|x| x.is_finite());
+        self.rows.par_iter().all(|row| fine(&row.value)) && fine(&self.bias)
+    }
+
+    /// Weights and bias as they are, whatever rows owe.
+    pub(super) fn matrices(&self, names: [&'static str; 2], moving: bool) -> Vec<Matrix> {
         let all = |part: fn(&Row) -> &Vec<f32>| {
             self.rows.iter().flat_map(part).copied().collect()
         };
@@ -121,13 +149,13 @@ impl SparseLayer {
             name: names[0],
             columns: self.columns,
             values: all(|row| &row.value),
-            velocity: all(|row| &row.velocity),
+            velocity: if moving { all(|row| &row.velocity) } else { Vec::new() },
         };
         let bias = Matrix {
             name: names[1],
             columns: self.columns,
             values: self.bias.clone(),
-            velocity: self.bias_velocity.clone(),
+            velocity: if moving { self.bias_velocity.clone() } else { Vec::new() },
         };
         vec![weight, bias]
     }
@@ -203,10 +231,11 @@ mod tests {
                     let loss = (outputs.hash.clone() - target).square().mean()
                         + outputs.logits.clone().square().mean();
                     let mut grads = loss.backward();
-                    tower.step(&mut grads, batch, outputs, sgd);
+                    tower.step(&mut grads, batch, outputs, [sgd; 2]);
                 }
             }
-            let pairs = sparse.matrices().into_iter().zip(dense.matrices());
+            sparse.settle();
+            let pairs = sparse.matrices(true).into_iter().zip(dense.matrices(true));
             for (a, b) in pairs {
                 assert_eq!(
                     (a.name, a.columns, a.values.len()),

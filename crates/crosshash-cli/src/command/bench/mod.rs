@@ -1,9 +1,13 @@
 //! `crosshash bench`: speed and memory against the usual tools, in one run, as a ratio.
 
 mod coefficients;
+mod dcmh;
 pub(crate) mod eval;
 mod peer;
 mod search;
+mod train;
+
+pub(crate) use peer::peak_mib;
 
 use std::process::ExitCode;
 
@@ -21,14 +25,18 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum What {
     Coefficients(coefficients::Args),
+    Dcmh(dcmh::Args),
     Eval(eval::Args),
+    Train(train::Args),
     Search(search::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
         What::Coefficients(args) => coefficients::run(args),
+        What::Dcmh(args) => dcmh::run(args),
         What::Eval(args) => eval::run(args),
+        What::Train(args) => train::run(args),
         What::Search(args) => search::run(args),
     }
 }

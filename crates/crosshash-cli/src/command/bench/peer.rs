@@ -23,6 +23,17 @@ pub(crate) fn run<A: AsRef<OsStr>>(
     module: &str,
     threads: usize,
 ) -> Result<Peer> {
+    run_in(script, arguments, module, threads, &[])
+}
+
+/// The same, with variables in its environment.
+pub(crate) fn run_in<A: AsRef<OsStr>>(
+    script: &str,
+    arguments: &[A],
+    module: &str,
+    threads: usize,
+    environment: &[(&str, &str)],
+) -> Result<Peer> {
     let check = Command::new("python3")
         .args(["-c", &format!("import {module}")])
         .stderr(Stdio::null())
@@ -42,6 +53,7 @@ pub(crate) fn run<A: AsRef<OsStr>>(
         .env("OMP_NUM_THREADS", &threads)
         .env("OPENBLAS_NUM_THREADS", &threads)
         .env("MKL_NUM_THREADS", &threads)
+        .envs(environment.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -62,4 +74,16 @@ pub(crate) fn peak_mib() -> Option<f64> {
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     let kib: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kib / 1024.0)
+}
+
+/// The processor time this process has used so far, in seconds, where the system tells.
+pub(crate) fn cpu_seconds() -> f64 {
+    let read = || {
+        let stat = fs_err::read_to_string("/proc/self/stat").ok()?;
+        // The name of the program stands in brackets and may hold anything.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+        let mut ticks = || fields.next()?.parse::<f64>().ok();
+        Some((ticks()? + ticks()?) / 100.0)
+    };
+    read().unwrap_or(f64::NAN)
 }

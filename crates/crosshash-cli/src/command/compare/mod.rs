@@ -1,0 +1,225 @@
+//! `crosshash compare`: methods under one protocol, as a table and the paper's figures.
+
+mod page;
+mod table;
+mod trial;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use crosshash::config::RawRun;
+use crosshash::method::{self, METHODS, Method};
+
+use crate::plot::comparison;
+use crate::progress::say;
+use crate::{file, interrupt};
+pub(crate) use table::{Row, Table};
+pub(crate) use trial::Trial;
+
+const EXAMPLES: &str = "\
+Examples:
+  All methods on two modalities of the built-in data set:
+    crosshash compare emoji --out comparison --bits 16,32 --seeds 1 \\
+      --set 'modalities=[\"picture\", \"words\"]' --set hidden=256 --set hidden_sparse=256
+
+  Some, with settings of their own:
+    crosshash compare DATA --out comparison --methods jcch,dcmh,jcch+dcmh,cca --bits 64 \\
+      --set batch=128 --set jcch:rate=0.08 --set dcmh:epochs=60 --set dcmh:dcmh.rate=1
+
+The protocol: one split for all; validation items held out of its training part; every method keeps
+what is best on them; then queries are judged, once. Each training is a process of its own, so that
+peak memory is its own. DIR gets comparison.md, .csv, .json, .html, convergence.svg, bits.svg,
+recall.svg, top.svg, and trials/, one file per training: a comparison that was stopped goes on where
+it was. Methods that do not fit the data are left out, and the table says why.";
+
+/// Compare methods under one protocol: table, figures, seconds, memory.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// A data set: its folder, its manifest, or `emoji`.
+    data: PathBuf,
+
+    /// Folder for the results; made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+
+    /// `all`, or names out of `crosshash methods`.
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',', default_value = "all")]
+    methods: Vec<String>,
+
+    /// Code lengths.
+    #[arg(long, value_name = "R,..", value_delimiter = ',', default_value = "16,32,64")]
+    bits: Vec<usize>,
+
+    /// How many seeds each is trained with; methods that draw nothing need one.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    seeds: u64,
+
+    /// A configuration to start from (TOML).
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Sets one key for all methods, or for one: METHOD:KEY=VALUE.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Leave the queries alone: judge held-out training items only.
+    #[arg(long)]
+    validation_only: bool,
+
+    /// Where the files of the manifest are, if not beside it.
+    #[arg(long, value_name = "PATH")]
+    root: Option<PathBuf>,
+
+    /// Print the table as JSON.
+    #[arg(long)]
+    json: bool,
+
+    /// One training, to this file (used by the comparison itself).
+    #[arg(long, hide = true, requires = "config")]
+    trial: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(path) = &args.trial {
+        return trial::run(args, path);
+    }
+    anyhow::ensure!(args.seeds > 0, "--seeds: at least one is needed");
+    // Every setting is checked before the first training.
+    let jobs = jobs(args)?;
+    let trials = args.out.join("trials");
+    fs_err::create_dir_all(&trials)?;
+    interrupt::catch();
+    let mut rows: Vec<Row> = Vec::new();
+    for (at, (method, raw)) in jobs.iter().enumerate() {
+        let (name, bits, seed) = (method.name(), raw.bits, raw.seed);
+        say(format!("{} of {}: {name}, {bits} bits, seed {seed}", at + 1, jobs.len()));
+        let path = trials.join(format!("{name}_{bits}_{seed}.json"));
+        let Some(trial) = known(&path, raw, args)?
+            .map_or_else(|| train(args, raw, &path), |known| Ok(Some(known)))?
+        else {
+            say("go on with the same command");
+            return Ok(interrupt::exit_code());
+        };
+        match rows.iter_mut().find(|row| row.is_of(name, bits)) {
+            Some(row) => row.trials.push(trial),
+            None => rows.push(Row::new(method.about(), bits, trial)),
+        }
+        // After every training: a comparison that is stopped has a table already.
+        write(args, &Table::new(rows.clone()))?;
+    }
+    let table = Table::new(rows);
+    let text = if args.json { table.to_json()? } else { table.to_text() };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is trained, in order.
+fn jobs(args: &Args) -> Result<Vec<(&'static dyn Method, RawRun)>> {
+    let text = match &args.config {
+        None => String::new(),
+        Some(path) => fs_err::read_to_string(path)?,
+    };
+    let chosen: Vec<&'static dyn Method> = match &args.methods[..] {
+        [all] if all == "all" => METHODS.to_vec(),
+        names => names.iter().map(|name| method::named(name)).collect::<Result<_, _>>()?,
+    };
+    for setting in &args.set {
+        if let (Some(name), _) = addressed(setting) {
+            method::named(name).with_context(|| format!("--set {setting}"))?;
+        }
+    }
+    let mut jobs = Vec::new();
+    for &bits in &args.bits {
+        for &method in &chosen {
+            let mut settings: Vec<String> = Vec::new();
+            // What is said of one method goes over what is said of all.
+            for own in [false, true] {
+                settings.extend(args.set.iter().filter_map(|setting| {
+                    let (name, setting) = addressed(setting);
+                    let fits = name.is_none_or(|name| name == method.name());
+                    (fits && name.is_some() == own).then(|| setting.to_owned())
+                }));
+            }
+            settings
+                .extend([format!("method={:?}", method.name()), format!("bits={bits}")]);
+            let raw = RawRun::parse(&text, &settings).context("configuration")?;
+            raw.check().with_context(|| method.name().to_owned())?;
+            let seeds = if method.about().seeded { args.seeds } else { 1 };
+            for seed in 0..seeds {
+                jobs.push((method, RawRun { seed: raw.seed + seed, ..raw.clone() }));
+            }
+        }
+    }
+    Ok(jobs)
+}
+
+/// The method a setting is for, if it names one, and the setting.
+fn addressed(setting: &str) -> (Option<&str>, &str) {
+    match setting.split_once(':') {
+        Some((name, rest)) if !name.contains('=') => (Some(name), rest),
+        _ => (None, setting),
+    }
+}
+
+/// The trial of an earlier comparison with the same configuration.
+fn known(path: &Path, raw: &RawRun, args: &Args) -> Result<Option<Trial>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let trial: Trial = serde_json::from_slice(&fs_err::read(path)?)
+        .with_context(|| format!("{} is not a trial of a comparison", path.display()))?;
+    let enough = args.validation_only || trial.is_judged();
+    Ok(Some(trial).filter(|trial| enough && raw.to_toml().is_ok_and(|c| c == trial.config)))
+}
+
+/// One training in a process of its own; `None` if the user stopped it.
+fn train(args: &Args, raw: &RawRun, path: &Path) -> Result<Option<Trial>> {
+    let config = path.with_extension("toml");
+    file::write(&config, &raw.to_toml()?)?;
+    let threads = rayon::current_num_threads().to_string();
+    let mut child = Command::new(std::env::current_exe()?);
+    child.args(["--threads", &threads, "compare"]).arg(&args.data);
+    child.arg("--out").arg(&args.out).arg("--config").arg(&config).arg("--trial").arg(path);
+    if let Some(root) = &args.root {
+        child.arg("--root").arg(root);
+    }
+    if args.validation_only {
+        child.arg("--validation-only");
+    }
+    let status = child.stdout(Stdio::null()).status().context("starting crosshash")?;
+    if interrupt::asked() || status.code() == Some(130) {
+        return Ok(None);
+    }
+    if !status.success() {
+        bail!("the training failed ({status}); its message stands above");
+    }
+    let trial = serde_json::from_slice(&fs_err::read(path)?);
+    trial.map(Some).with_context(|| path.display().to_string())
+}
+
+fn write(args: &Args, table: &Table) -> Result<()> {
+    let out = |name: &str| args.out.join(name);
+    file::write(&out("comparison.md"), &table.to_markdown())?;
+    file::write(&out("comparison.csv"), &table.to_csv())?;
+    file::write(&out("comparison.json"), &table.to_json()?)?;
+    let figures = comparison::draw(&args.out, table)?;
+    let command: Vec<String> = std::env::args().collect();
+    let page =
+        page::page(&args.data.display().to_string(), &command.join(" "), table, &figures)?;
+    file::write(&out("comparison.html"), &page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_may_be_for_one_method() {
+        assert_eq!(addressed("dcmh:rate=1"), (Some("dcmh"), "rate=1"));
+        assert_eq!(addressed("rate=1"), (None, "rate=1"));
+        assert_eq!(addressed("modalities=[\"a:b\"]"), (None, "modalities=[\"a:b\"]"));
+    }
+}

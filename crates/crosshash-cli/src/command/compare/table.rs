@@ -1,0 +1,207 @@
+//! The results of a comparison: means and standard deviations over seeds, in every form.
+
+use anyhow::Result;
+use crosshash::method::About;
+use serde_json::{Value, json};
+
+use super::Trial;
+use crate::command::sweep::Mean;
+use crate::grid;
+
+/// All that was reached.
+pub(crate) struct Table {
+    /// One row per method and code length that was trained.
+    pub(crate) rows: Vec<Row>,
+    /// The directions across modalities, or within the only one.
+    pub(crate) directions: Vec<(String, String)>,
+    /// Methods that were left out, and why.
+    left_out: Vec<(&'static str, String)>,
+}
+
+/// One method at one code length, by seed.
+#[derive(Clone)]
+pub(crate) struct Row {
+    pub(crate) about: About,
+    pub(crate) bits: usize,
+    pub(crate) trials: Vec<Trial>,
+}
+
+impl Row {
+    pub(super) fn new(about: About, bits: usize, trial: Trial) -> Row {
+        Row { about, bits, trials: vec![trial] }
+    }
+
+    pub(super) fn is_of(&self, name: &str, bits: usize) -> bool {
+        self.about.name == name && self.bits == bits
+    }
+
+    /// Over its seeds: the MAP of the queries in one direction.
+    pub(crate) fn map(&self, (query, database): &(String, String)) -> Option<Mean> {
+        Mean::of(self.trials.iter().filter_map(|trial| {
+            let mut found = trial.directions.iter();
+            found.find(|d| d.query == *query && d.database == *database).map(|d| d.map)
+        }))
+    }
+
+    fn over(&self, of: impl Fn(&Trial) -> Option<f64>) -> Option<Mean> {
+        Mean::of(self.trials.iter().filter_map(of))
+    }
+
+    /// The name, marked if it is a reference.
+    pub(crate) fn name(&self) -> String {
+        let mark = if self.about.codes { "" } else { " (no codes)" };
+        format!("{}{mark}", self.about.name)
+    }
+}
+
+impl Table {
+    pub(super) fn new(mut rows: Vec<Row>) -> Table {
+        let mut left_out: Vec<(&'static str, String)> = Vec::new();
+        for row in &rows {
+            let why = row.trials.iter().find_map(|trial| trial.left_out.clone());
+            let name = row.about.name;
+            if let Some(why) = why.filter(|_| left_out.iter().all(|known| known.0 != name))
+            {
+                left_out.push((name, why));
+            }
+        }
+        rows.retain(|row| row.trials.iter().all(|trial| trial.left_out.is_none()));
+        let mut directions: Vec<(String, String)> = Vec::new();
+        for judged in rows.iter().flat_map(|r| &r.trials).flat_map(|t| &t.directions) {
+            let direction = (judged.query.clone(), judged.database.clone());
+            if !directions.contains(&direction) {
+                directions.push(direction);
+            }
+        }
+        if directions.iter().any(|(query, database)| query != database) {
+            directions.retain(|(query, database)| query != database);
+        }
+        Table { rows, directions, left_out }
+    }
+
+    pub(super) fn lines(&self) -> Vec<Vec<String>> {
+        let mut heads = vec!["method".to_owned(), "bits".into()];
+        heads.extend(self.directions.iter().map(|(from, to)| format!("{from} -> {to}")));
+        let rest = ["validation", "train s", "s to 95 %", "peak MiB", "coded/s", "seeds"];
+        heads.extend(rest.map(String::from));
+        let mut lines = vec![heads];
+        for row in &self.rows {
+            let seeds = row.trials.len();
+            let text =
+                |mean: Option<Mean>| mean.map_or("-".into(), |mean| mean.text(seeds));
+            let short = |mean: Option<Mean>, digits: usize| {
+                mean.map_or("-".into(), |mean| format!("{:.digits$}", mean.mean))
+            };
+            let mut cells = vec![row.name(), row.bits.to_string()];
+            cells.extend(self.directions.iter().map(|direction| text(row.map(direction))));
+            cells.extend([
+                text(row.over(|trial| trial.validation)),
+                short(row.over(|trial| Some(trial.seconds)), 1),
+                short(row.over(Trial::arrived), 1),
+                short(row.over(|trial| trial.peak_mib), 0),
+                short(row.over(|trial| trial.coded_per_second), 0),
+                seeds.to_string(),
+            ]);
+            lines.push(cells);
+        }
+        lines
+    }
+
+    /// What stands below the table.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let chance = self.rows.iter().flat_map(|row| &row.trials).find_map(|trial| {
+            let first = self.directions.first()?;
+            let mut found = trial.directions.iter();
+            found
+                .find(|d| (&d.query, &d.database) == (&first.0, &first.1))
+                .map(|d| d.chance)
+        });
+        let mut notes = Vec::new();
+        if let Some(chance) = chance {
+            notes.push(format!(
+                "MAP over the whole ranking, tie-aware, queries judged once after selection on \
+                 validation; ± one standard deviation over seeds; chance {chance:.4}"
+            ));
+        }
+        let left = self.left_out.iter();
+        notes.extend(left.map(|(name, why)| format!("left out: {name} {why}")));
+        notes
+    }
+
+    /// For the terminal.
+    pub(super) fn to_text(&self) -> String {
+        let notes: String = self.notes().iter().map(|note| format!("{note}\n")).collect();
+        grid::aligned(&self.lines()) + &notes
+    }
+
+    /// For documents.
+    pub(super) fn to_markdown(&self) -> String {
+        let notes: String = self.notes().iter().map(|note| format!("\n{note}\n")).collect();
+        grid::markdown(&self.lines()) + &notes
+    }
+
+    /// For spreadsheets: one line per training.
+    pub(super) fn to_csv(&self) -> String {
+        let mut heads = "method,bits,trial,codes,validation,best_epoch,train_seconds,\
+                         seconds_to_95,peak_mib,coded_per_second"
+            .to_owned();
+        self.directions.iter().for_each(|(from, to)| heads += &format!(",{from} -> {to}"));
+        let mut out = heads + "\n";
+        let cell = |value: Option<f64>| value.map_or(String::new(), |v| v.to_string());
+        for row in &self.rows {
+            for (k, trial) in row.trials.iter().enumerate() {
+                let best = trial.best.map_or(String::new(), |best| best.to_string());
+                let mut cells = vec![
+                    row.about.name.to_owned(),
+                    row.bits.to_string(),
+                    (k + 1).to_string(),
+                    row.about.codes.to_string(),
+                    cell(trial.validation),
+                    best,
+                    trial.seconds.to_string(),
+                    cell(trial.arrived()),
+                    cell(trial.peak_mib),
+                    cell(trial.coded_per_second),
+                ];
+                cells.extend(self.directions.iter().map(|(from, to)| {
+                    let mut found = trial.directions.iter();
+                    let found = found.find(|d| d.query == *from && d.database == *to);
+                    cell(found.map(|d| d.map))
+                }));
+                out += &(cells.join(",") + "\n");
+            }
+        }
+        out
+    }
+
+    /// For programs.
+    pub(super) fn to_json(&self) -> Result<String> {
+        let mean = |m: Option<Mean>| m.map(|m| json!({ "mean": m.mean, "sd": m.spread }));
+        let row = |row: &Row| -> Value {
+            let directions = self
+                .directions
+                .iter()
+                .map(|d| json!({ "query": d.0, "database": d.1, "map": mean(row.map(d)) }));
+            json!({
+                "method": row.about.name,
+                "bits": row.bits,
+                "codes": row.about.codes,
+                "seeds": row.trials.len(),
+                "directions": directions.collect::<Vec<_>>(),
+                "validation": mean(row.over(|trial| trial.validation)),
+                "train_seconds": mean(row.over(|trial| Some(trial.seconds))),
+                "seconds_to_95": mean(row.over(Trial::arrived)),
+                "peak_mib": mean(row.over(|trial| trial.peak_mib)),
+                "coded_per_second": mean(row.over(|trial| trial.coded_per_second)),
+            })
+        };
+        let rows: Vec<Value> = self.rows.iter().map(row).collect();
+        let left_out: Vec<Value> = self
+            .left_out
+            .iter()
+            .map(|(name, why)| json!({ "method": name, "why": why }))
+            .collect();
+        let all = json!({ "rows": rows, "left_out": left_out, "notes": self.notes() });
+        Ok(serde_json::to_string_pretty(&all)? + "\n")
+    }
+}

@@ -1,0 +1,202 @@
+//! One training of a comparison: what it reached, how long it took, how much memory.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use crosshash::Model;
+use crosshash::config::{RawRun, Run};
+use crosshash::data::{self, Opened, Split, View};
+use crosshash::encode::Encoder as _;
+use crosshash::evaluate::every_direction;
+use crosshash::real::{Judged, Outputs, every_direction_by_cosine};
+use crosshash_codes::eval::Options;
+use serde::{Deserialize, Serialize};
+
+use super::Args;
+use crate::command::bench::peak_mib;
+use crate::directions::encode_all;
+use crate::fit::{Fitted, fit, split};
+use crate::progress::{Progress, say};
+use crate::{file, interrupt};
+
+/// Where the top-N curve is kept.
+const TOP: [usize; 14] = [1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 500, 600, 800, 1000];
+/// The share of the final MAP that counts as having arrived.
+const ARRIVED: f64 = 0.95;
+
+/// What one training reached.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Trial {
+    /// The whole configuration.
+    pub(super) config: String,
+    /// The split that was drawn.
+    pub(super) split: String,
+    /// Why the method was left out, if it was.
+    pub(crate) left_out: Option<String>,
+    /// Mean MAP of the held-out training items, of the epoch that was kept.
+    pub(crate) validation: Option<f64>,
+    /// The epoch that was kept, from 1.
+    pub(crate) best: Option<usize>,
+    /// Every epoch.
+    pub(crate) epochs: Vec<At>,
+    /// Seconds of training, validation included.
+    pub(crate) seconds: f64,
+    /// The most memory the process used, in MiB.
+    pub(crate) peak_mib: Option<f64>,
+    /// Items coded per second.
+    pub(crate) coded_per_second: Option<f64>,
+    /// The queries, in every direction; none if they were left alone.
+    pub(crate) directions: Vec<Judged>,
+}
+
+/// Where an epoch ended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct At {
+    pub(crate) epoch: usize,
+    pub(crate) seconds: f64,
+    pub(crate) map: Option<f64>,
+}
+
+impl Trial {
+    /// Whether the queries were judged, or never will be.
+    pub(super) fn is_judged(&self) -> bool {
+        !self.directions.is_empty() || self.left_out.is_some()
+    }
+
+    /// Seconds until an epoch had 95 % of the validation MAP of the one that was kept.
+    pub(crate) fn arrived(&self) -> Option<f64> {
+        let wanted = ARRIVED * self.validation?;
+        let there = |at: &&At| at.map.is_some_and(|map| map >= wanted);
+        self.epochs.iter().find(there).map(|at| at.seconds)
+    }
+}
+
+/// Trains, judges, and writes what was reached.
+pub(super) fn run(args: &Args, path: &Path) -> Result<ExitCode> {
+    let config = args.config.as_deref().context("--trial needs --config")?;
+    let raw = RawRun::parse(&fs_err::read_to_string(config)?, &[])?;
+    let run = raw.check()?;
+    let opened = data::open(&args.data, args.root.as_deref())?;
+    let split = split(&opened, raw.validation)?;
+    let mut trial = Trial {
+        config: raw.to_toml()?,
+        split: format!("{:016x}", split.hash()),
+        left_out: None,
+        validation: None,
+        best: None,
+        epochs: Vec::new(),
+        seconds: 0.0,
+        peak_mib: None,
+        coded_per_second: None,
+        directions: Vec::new(),
+    };
+    match fit(&run, &opened, &split, None) {
+        Ok(None) => return Ok(interrupt::exit_code()),
+        Ok(Some(fitted)) => {
+            trial.reach(&fitted);
+            // Training's own peak: the judgement comes after.
+            trial.peak_mib = peak_mib();
+            if !args.validation_only {
+                judge(&mut trial, &run, &fitted.model, &opened, &split)?;
+            }
+        }
+        Err(err) => match err.downcast::<crosshash::Error>() {
+            Ok(crosshash::Error::Unsuitable { method, why }) => {
+                say(format!("left out: {method} {why}"));
+                trial.left_out = Some(why);
+            }
+            Ok(err) => return Err(err.into()),
+            Err(err) => return Err(err),
+        },
+    }
+    file::write(path, &(serde_json::to_string_pretty(&trial)? + "\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Trial {
+    fn reach(&mut self, Fitted { history, best, .. }: &Fitted) {
+        self.best = *best;
+        self.validation = best.and_then(|best| history.epochs[best - 1].map);
+        self.seconds = history.seconds.last().copied().unwrap_or(0.0);
+        let epochs = history.epochs.iter().zip(&history.seconds);
+        let at =
+            epochs.map(|(row, &seconds)| At { epoch: row.epoch, seconds, map: row.map });
+        self.epochs = at.collect();
+    }
+}
+
+/// Codes queries and database and judges every direction: the one look at the queries.
+fn judge(
+    trial: &mut Trial,
+    run: &Run,
+    model: &Model,
+    opened: &Opened,
+    split: &Split,
+) -> Result<()> {
+    let started = Instant::now();
+    let (items, seconds);
+    if run.method.about().codes {
+        let coded = encode_all(model, &opened.dataset, split)?;
+        seconds = started.elapsed().as_secs_f64();
+        let coded: Vec<_> = coded.into_iter().map(|(coded, _)| coded).collect();
+        items = coded.iter().map(|c| c.queries.len() + c.database.len()).sum::<usize>();
+        let progress = Progress::new("judging directions", coded.len() * coded.len());
+        let found =
+            every_direction(&coded, &Options::default(), &|done| progress.set(done))?;
+        trial.directions = found.iter().map(|one| Judged::of(one, &TOP)).collect();
+    } else {
+        let width = model.bits().get();
+        let all = outputs(model, opened, split)?;
+        seconds = started.elapsed().as_secs_f64();
+        items = all.iter().map(|o| (o.queries.len() + o.database.len()) / width).sum();
+        let progress = Progress::new("judging directions", all.len() * all.len());
+        trial.directions =
+            every_direction_by_cosine(&all, width, &TOP, &|done| progress.set(done));
+    }
+    trial.coded_per_second = Some(items as f64 / seconds.max(1e-9));
+    Ok(())
+}
+
+/// The real outputs of queries and database.
+fn outputs(model: &Model, opened: &Opened, split: &Split) -> Result<Vec<Outputs>> {
+    let mut all = Vec::new();
+    for name in model.modalities() {
+        let of = |view: &View<'_>| model.outputs(name, view.features(), &|_| {});
+        let queries = opened.dataset.queries(split, name)?;
+        let database = opened.dataset.database(split, name)?;
+        all.push(Outputs {
+            name: name.to_owned(),
+            queries: of(&queries)?,
+            query_labels: queries.labels(),
+            database: of(&database)?,
+            database_labels: database.labels(),
+        });
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arriving_is_the_first_epoch_near_the_end() {
+        let at = |epoch, seconds, map| At { epoch, seconds, map: Some(map) };
+        let trial = Trial {
+            config: String::new(),
+            split: String::new(),
+            left_out: None,
+            validation: Some(0.6),
+            best: Some(3),
+            epochs: vec![at(1, 2.0, 0.4), at(2, 4.0, 0.575), at(3, 6.0, 0.6)],
+            seconds: 6.0,
+            peak_mib: None,
+            coded_per_second: None,
+            directions: Vec::new(),
+        };
+        assert_eq!(trial.arrived(), Some(4.0));
+        assert_eq!(Trial { validation: None, ..trial }.arrived(), None);
+    }
+}

@@ -1,0 +1,263 @@
+//! `crosshash sweep`: the same training under varied settings and seeds, as a table and a figure.
+
+mod plan;
+mod table;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+use crosshash::config::RawRun;
+use crosshash::data::{self, Opened, Part, Split};
+use crosshash::evaluate::every_direction;
+use crosshash_codes::eval::Options;
+use serde::{Deserialize, Serialize};
+
+use crate::directions::encode_all;
+use crate::fit::{fit, split};
+use crate::plot::sweep::draw;
+use crate::progress::say;
+use crate::{file, interrupt};
+use plan::{Plan, Point};
+pub(crate) use table::{Mean, Row, Table};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+const EXAMPLES: &str = "\
+Examples:
+  The paper's figures (sensitivity to lambda and beta, number of anchors, bits), one setting at a
+  time, on the built-in data set:
+    crosshash sweep emoji --out sweep --set hidden=512 --set hidden_sparse=512
+
+  Choose lambda and beta on held-out training items, without a look at the queries:
+    crosshash sweep DATA --out choice --grid --vary lambda=0,0.0002,0.002,0.02 \\
+      --vary beta=0,0.1,1 --validation-only
+
+  A table over bits and methods with three seeds each:
+    crosshash sweep DATA --out table --grid --vary bits=16,32,64 --vary method=jcch,jcch-b --seeds 3
+
+DIR gets sweep.svg, sweep.md, sweep.csv, sweep.json, and trials/, one file per training: a sweep
+that was stopped goes on where it was. Every key of `crosshash train` that takes one value can be
+varied; the value `none` leaves a key as configured. The best setting is named by validation MAP,
+never by the queries.";
+
+/// Train under varied settings and seeds: table, figure, the best by validation.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// A data set: its folder, its manifest, or `emoji`.
+    data: PathBuf,
+
+    /// Folder for the results; made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+
+    /// A key and its values; several are varied one at a time, the others as configured.
+    #[arg(long, value_name = "KEY=V,V,..", default_values = plan::PAPER)]
+    vary: Vec<String>,
+
+    /// Take every combination of the varied keys.
+    #[arg(long)]
+    grid: bool,
+
+    /// How many seeds each setting is trained with: seed, seed + 1, ...
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seeds: u64,
+
+    /// Leave the queries alone: judge held-out training items only.
+    #[arg(long)]
+    validation_only: bool,
+
+    /// A configuration to start from (TOML).
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Sets one key, over the configuration.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Where the files of the manifest are, if not beside it.
+    #[arg(long, value_name = "PATH")]
+    root: Option<PathBuf>,
+
+    /// Print the table as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What one training reached.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Trial {
+    /// The whole configuration.
+    config: String,
+    /// A fingerprint of the data and the split, and the program's version.
+    data: String,
+    /// Why there are no results, if training failed.
+    #[serde(default)]
+    pub(crate) failed: Option<String>,
+    /// Mean MAP of the held-out training items.
+    pub(crate) validation: Option<f64>,
+    /// Seconds of training.
+    pub(crate) seconds: f64,
+    /// The quantisation loss of every modality in the epoch that was kept.
+    pub(crate) quantisation: Vec<(String, f64)>,
+    /// The queries' MAP in every direction; none if they were left alone.
+    pub(crate) directions: Vec<Reached>,
+}
+
+/// The MAP of one direction.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Reached {
+    pub(crate) query: String,
+    pub(crate) database: String,
+    pub(crate) map: f64,
+    pub(crate) chance: f64,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    anyhow::ensure!(args.seeds > 0, "--seeds: at least one is needed");
+    let text = match &args.config {
+        None => String::new(),
+        Some(path) => fs_err::read_to_string(path)?,
+    };
+    let plan = Plan::parse(&args.vary, args.grid)?;
+    // Every setting is checked before the first training.
+    let mut jobs = Vec::new();
+    for point in &plan.points {
+        for seed in 0..args.seeds {
+            jobs.push((point, configured(args, &text, point, seed)?));
+        }
+    }
+    let opened = data::open(&args.data, args.root.as_deref())?;
+    fs_err::create_dir_all(args.out.join("trials"))?;
+    let mut table = Table::new(plan.keys, Vec::new());
+    for (at, (point, raw)) in jobs.iter().enumerate() {
+        say(format!(
+            "training {} of {}: {}, seed {}",
+            at + 1,
+            jobs.len(),
+            point.text(),
+            raw.seed
+        ));
+        let path = args.out.join("trials").join(format!("{}.json", point.file(raw.seed)));
+        let job = Job { path: &path, raw, opened: &opened, blind: args.validation_only };
+        let Some(trial) = job.run()? else {
+            say("go on with the same command");
+            return Ok(interrupt::exit_code());
+        };
+        table.push(point, trial);
+        // After every training, so that a sweep that is stopped has a table too.
+        file::write(&args.out.join("sweep.md"), &table.to_markdown())?;
+        file::write(&args.out.join("sweep.csv"), &table.to_csv())?;
+    }
+    let json = serde_json::to_string_pretty(&table.to_json())? + "\n";
+    file::write(&args.out.join("sweep.json"), &json)?;
+    draw(&args.out.join("sweep.svg"), opened.dataset.name(), &table, args.grid)?;
+    let text = if args.json { json } else { table.to_text() };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    if let Some(best) = table.best() {
+        say(format!("best by validation: {}", best.point.text()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn configured(args: &Args, text: &str, point: &Point, seed: u64) -> Result<RawRun> {
+    let mut settings = args.set.clone();
+    settings.extend(point.settings());
+    let mut raw = RawRun::parse(text, &settings).context("configuration")?;
+    raw.seed += seed;
+    raw.check().with_context(|| point.text())?;
+    Ok(raw)
+}
+
+/// One training of a sweep.
+struct Job<'a> {
+    path: &'a Path,
+    raw: &'a RawRun,
+    opened: &'a Opened,
+    blind: bool,
+}
+
+impl Job<'_> {
+    /// What is known of it, or what it reaches now; `None` if the user stopped it.
+    fn run(&self) -> Result<Option<Trial>> {
+        let split = split(self.opened, self.raw.validation)?;
+        let training = self.opened.dataset.training(&split);
+        let print = training.fingerprint()?;
+        let data = format!("{} {print:016x} {VERSION}", self.opened.dataset.name());
+        if self.blind && split.count(Part::Validation) == 0 {
+            bail!("--validation-only: the split holds no item out; set validation above 0");
+        }
+        if let Some(known) = self.known(&data)? {
+            return Ok(Some(known));
+        }
+        let config = self.raw.to_toml()?;
+        let mut trial = Trial { config, data, ..Trial::default() };
+        match self.fill(&split, &mut trial) {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            // One setting that does not train says so in the table; the others go on.
+            Err(err)
+                if err.downcast_ref::<crosshash::Error>().is_some_and(is_of_training) =>
+            {
+                say(format!("this setting does not train: {err:#}"));
+                trial.failed = Some(format!("{err:#}"));
+            }
+            Err(err) => return Err(err),
+        }
+        file::write(self.path, &(serde_json::to_string_pretty(&trial)? + "\n"))?;
+        Ok(Some(trial))
+    }
+
+    /// The trial of an earlier sweep with the same data, configuration and program.
+    fn known(&self, data: &str) -> Result<Option<Trial>> {
+        if !self.path.exists() {
+            return Ok(None);
+        }
+        let mut trial: Trial = serde_json::from_slice(&fs_err::read(self.path)?)
+            .with_context(|| {
+                format!("{} is not a trial of a sweep", self.path.display())
+            })?;
+        let enough = self.blind || trial.failed.is_some() || !trial.directions.is_empty();
+        let same = trial.config == self.raw.to_toml()? && trial.data == data;
+        if self.blind {
+            trial.directions.clear();
+        }
+        Ok(Some(trial).filter(|_| enough && same))
+    }
+
+    /// Trains and judges; false if the user stopped it.
+    fn fill(&self, split: &Split, trial: &mut Trial) -> Result<bool> {
+        let run = self.raw.check()?;
+        let Some(fitted) = fit(&run, self.opened, split, None)? else { return Ok(false) };
+        if !self.blind {
+            let coded = encode_all(&fitted.model, &self.opened.dataset, split)?;
+            let coded: Vec<_> = coded.into_iter().map(|(coded, _)| coded).collect();
+            for direction in every_direction(&coded, &Options::default(), &|_| {})? {
+                trial.directions.push(Reached {
+                    query: direction.query,
+                    database: direction.database,
+                    map: direction.report.map.tie_aware,
+                    chance: direction.report.chance,
+                });
+            }
+        }
+        let kept = fitted.best.map(|best| &fitted.history.epochs[best - 1]);
+        let modalities = kept.map_or(&[][..], |row| &row.modalities).iter();
+        trial.validation = kept.and_then(|row| row.map);
+        trial.seconds = fitted.history.seconds.last().copied().unwrap_or(0.0);
+        trial.quantisation = modalities.map(|m| (m.name.clone(), m.quantisation)).collect();
+        Ok(true)
+    }
+}
+
+/// Whether a training failed for its settings, not for its files.
+fn is_of_training(err: &crosshash::Error) -> bool {
+    matches!(
+        err,
+        crosshash::Error::Diverged { .. }
+            | crosshash::Error::Collapsed { .. }
+            | crosshash::Error::Content { .. }
+    )
+}

@@ -1,0 +1,62 @@
+//! Lines of cells, the first being heads, as text of several kinds.
+
+use std::fmt::Write as _;
+
+/// For the terminal: columns aligned to the right.
+pub(crate) fn aligned(lines: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)
+    };
+    let columns = lines.first().map_or(0, Vec::len);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut out = String::new();
+    for line in lines {
+        for (cell, width) in line.iter().zip(&widths) {
+            let _ = write!(out, "{cell:>width$}  ");
+        }
+        out.truncate(out.trim_end().len());
+        out.push('\n');
+    }
+    out
+}
+
+/// For documents.
+pub(crate) fn markdown(lines: &[Vec<String>]) -> String {
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let Some((heads, rows)) = lines.split_first() else { return String::new() };
+    let mut out = line(heads) + &line(&vec!["---".to_owned(); heads.len()]);
+    rows.iter().for_each(|row| out += &line(row));
+    out
+}
+
+/// For pages.
+pub(crate) fn html(lines: &[Vec<String>]) -> String {
+    let row = |cells: &[String], tag: &str| {
+        let cells = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell)));
+        format!("<tr>{}</tr>\n", cells.collect::<String>())
+    };
+    let Some((heads, rows)) = lines.split_first() else { return String::new() };
+    let body: String = rows.iter().map(|cells| row(cells, "td")).collect();
+    format!(
+        "<table>\n<thead>{}</thead>\n<tbody>\n{body}</tbody>\n</table>\n",
+        row(heads, "th")
+    )
+}
+
+/// Text as it may stand in a page.
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_table_three_forms() {
+        let lines = [vec!["a".to_owned(), "long".into()], vec!["x<y".into(), "1".into()]];
+        assert_eq!(aligned(&lines), "  a  long\nx<y     1\n");
+        assert_eq!(markdown(&lines), "| a | long |\n| --- | --- |\n| x<y | 1 |\n");
+        assert!(html(&lines).contains("<td>x&lt;y</td><td>1</td>"));
+    }
+}

@@ -1,0 +1,160 @@
+//! Panels of lines side by side: what convergence, sweeps and comparisons are drawn with.
+
+use std::path::Path;
+
+use anyhow::Result;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use super::{FONT, colour};
+
+const PANEL: (u32, u32) = (480, 400);
+/// More lines than this are named beside the panels, once for all.
+const INSIDE: usize = 7;
+const BESIDE: u32 = 130;
+
+/// One panel.
+pub(crate) struct Panel {
+    /// What the x axis is.
+    pub(crate) x: String,
+    /// What the y axis is.
+    pub(crate) y: String,
+    /// Names of the places 0, 1, 2 .. on the x axis; none for numbers.
+    pub(crate) names: Vec<String>,
+    /// The lines.
+    pub(crate) series: Vec<Series>,
+}
+
+/// One line.
+pub(crate) struct Series {
+    /// What the legend says.
+    pub(crate) name: String,
+    /// Its points, from left to right.
+    pub(crate) points: Vec<Point>,
+    /// A point to set apart.
+    pub(crate) mark: Option<usize>,
+}
+
+/// One point, with what it may be off by.
+#[derive(Clone, Copy)]
+pub(crate) struct Point {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    pub(crate) spread: f64,
+}
+
+/// Draws panels side by side.
+pub(crate) fn draw(path: &Path, title: &str, panels: &[Panel]) -> Result<()> {
+    let mut svg = String::new();
+    {
+        let n = u32::try_from(panels.len().max(1))?;
+        let crowded = panels.iter().find(|panel| panel.series.len() > INSIDE);
+        let beside = if crowded.is_some() { BESIDE } else { 0 };
+        let size = (PANEL.0 * n + beside, PANEL.1 + 40);
+        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        root.fill(&WHITE)?;
+        let root = root.titled(title, (FONT, 18))?;
+        let (left, right) = root.split_horizontally(PANEL.0 * n);
+        for (area, panel) in left.split_evenly((1, panels.len().max(1))).iter().zip(panels)
+        {
+            draw_panel(area, panel, crowded.is_none())?;
+        }
+        if let Some(panel) = crowded {
+            legend(&right, panel)?;
+        }
+        root.present()?;
+    }
+    crate::file::write(path, &svg)
+}
+
+fn draw_panel(
+    area: &DrawingArea<SVGBackend<'_>, Shift>,
+    Panel { x, y, names, series }: &Panel,
+    named: bool,
+) -> Result<()> {
+    let points = || series.iter().flat_map(|s| &s.points);
+    let across = match names.len() {
+        0 => {
+            let last = points().map(|p| p.x).fold(0.0, f64::max);
+            0.0..if last > 0.0 { last * 1.02 } else { 1.0 }
+        }
+        n => -0.4..n as f64 - 0.6,
+    };
+    let up = around(points().flat_map(|p| [p.y - p.spread, p.y + p.spread]));
+    let mut chart = ChartBuilder::on(area)
+        .margin(12)
+        .x_label_area_size(42)
+        .y_label_area_size(58)
+        .build_cartesian_2d(across, up.clone())?;
+    let place = |x: &f64| match names.is_empty() {
+        true if x.fract() == 0.0 => format!("{x:.0}"),
+        true => format!("{x:.1}"),
+        // Between two places there is nothing to say.
+        false => names
+            .iter()
+            .enumerate()
+            .find(|(k, _)| (*k as f64 - x).abs() < 1e-6)
+            .map_or(String::new(), |(_, name)| name.clone()),
+    };
+    let digits = if up.end - up.start < 0.05 { 3 } else { 2 };
+    chart
+        .configure_mesh()
+        .x_desc(x)
+        .y_desc(y)
+        .x_labels(if names.is_empty() { 8 } else { 2 * names.len() + 1 })
+        .x_label_formatter(&place)
+        .y_label_formatter(&|y| format!("{y:.digits$}"))
+        .label_style((FONT, 13))
+        .axis_desc_style((FONT, 14))
+        .light_line_style(WHITE)
+        .draw()?;
+    for (at, Series { name, points, mark }) in series.iter().enumerate() {
+        let colour = colour(at);
+        let line = points.iter().map(|p| (p.x, p.y));
+        let style = colour.stroke_width(2);
+        chart
+            .draw_series(LineSeries::new(line.clone(), style))?
+            .label(name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+        let bars = points.iter().filter(|p| p.spread > 0.0);
+        chart.draw_series(bars.map(|p| {
+            PathElement::new([(p.x, p.y - p.spread), (p.x, p.y + p.spread)], style)
+        }))?;
+        let size = |k: usize| if *mark == Some(k) { 6 } else { 3 };
+        let dots = line.enumerate();
+        chart.draw_series(dots.map(|(k, at)| Circle::new(at, size(k), colour.filled())))?;
+    }
+    if !named {
+        return Ok(());
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::LowerRight)
+        .background_style(WHITE.mix(0.85))
+        .border_style(RGBColor(200, 200, 200))
+        .label_font((FONT, 13))
+        .draw()?;
+    Ok(())
+}
+
+/// The names of the lines, one below the other.
+fn legend(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel) -> Result<()> {
+    for ((at, series), y) in panel.series.iter().enumerate().zip((20..).step_by(20)) {
+        let line = [(4, y), (24, y)];
+        area.draw(&PathElement::new(line, colour(at).stroke_width(2)))?;
+        area.draw(&Text::new(series.name.clone(), (30, y - 6), (FONT, 13)))?;
+    }
+    Ok(())
+}
+
+/// A range with some air around all values.
+fn around(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
+    let (low, high) = values
+        .filter(|v| v.is_finite())
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+    if low > high {
+        return 0.0..1.0;
+    }
+    let air = ((high - low) * 0.12).max(0.005);
+    low - air..high + air
+}

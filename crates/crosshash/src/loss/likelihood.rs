@@ -1,0 +1,204 @@
+//! Negative log-likelihood of pairwise similarities, of a batch against all items of another
+//! modality.
+//!
+//! Jiang and Li, *Deep Cross-Modal Hashing*, CVPR 2017, first term of the objective:
+//!
+//! ```text
+//! J_1 = sum_ij ( log(1 + e^theta_ij) - S_ij theta_ij ),   theta_ij = 1/2 <f_i, g_j>
+//! dJ_1/df_i = 1/2 sum_j ( sigma(theta_ij) - S_ij ) g_j
+//! ```
+//!
+//! S_ij is 1 if the items share a label, else 0. In blocks of the other side's items: neither S nor
+//! theta is ever written out. Departures: `log(1 + e^theta)` as `max(theta, 0) + log(1 + e^-|theta|)`,
+//! which stays finite; the logarithms of a row are taken together, as that of a product; the
+//! exponential is a polynomial (relative error below 1e-5, near 0 below 3e-7) that the compiler
+//! makes vectors of.
+
+use crosshash_codes::Labels;
+use rayon::prelude::*;
+
+use crate::product::{Factor, accumulate};
+
+/// Items of the other side at a time.
+const BLOCK: usize = 512;
+
+/// `J_1` of a batch `f` (rows of `bits`, with `own` labels) against `g`, and its gradient by `f`.
+///
+/// # Panics
+/// If rows and labels do not fit.
+pub fn likelihood(
+    f: &[f32],
+    own: &Labels,
+    g: &[f32],
+    other: &Labels,
+    bits: usize,
+) -> (f64, Vec<f32>) {
+    assert_eq!(f.len(), own.len() * bits, "one row of labels per row of outputs");
+    assert_eq!(g.len(), other.len() * bits, "one row of labels per row of outputs");
+    // Blocks depend on the number of items only, so the sums do not depend on threads.
+    let parts: Vec<(f64, Vec<f32>)> = g
+        .par_chunks(BLOCK * bits)
+        .enumerate()
+        .map(|(k, block)| against(f, own, block, other, k * BLOCK, bits))
+        .collect();
+    let mut gradient = vec![0.0_f32; f.len()];
+    let mut sum = 0.0;
+    for (part, slope) in parts {
+        sum += part;
+        gradient.iter_mut().zip(slope).for_each(|(g, s)| *g += s);
+    }
+    (sum, gradient)
+}
+
+/// The part of one block, whose items begin at `from`.
+fn against(
+    f: &[f32],
+    own: &Labels,
+    block: &[f32],
+    other: &Labels,
+    from: usize,
+    bits: usize,
+) -> (f64, Vec<f32>) {
+    let (n, m) = (own.len(), block.len() / bits);
+    let mut theta = vec![0.0_f32; n * m];
+    let (rows, columns) = (Factor::whole(f, bits), Factor::whole(block, bits));
+    accumulate(&mut theta, 0.0, rows, columns.transposed(), false);
+    let mut sum = 0.0;
+    let mut similar = vec![0.0_f32; m];
+    for (i, row) in theta.chunks_exact_mut(m).enumerate() {
+        share(own.row(i), other, from, &mut similar);
+        sum += slopes(row, &similar);
+    }
+    let mut gradient = vec![0.0_f32; f.len()];
+    let theta = Factor::whole(&theta, m);
+    accumulate(&mut gradient, 0.0, theta, Factor::whole(block, bits), false);
+    (sum, gradient)
+}
+
+/// 1 for every item from `from` on that shares a label with a row of labels, else 0.
+fn share(row: &[u64], other: &Labels, from: usize, out: &mut [f32]) {
+    let stride = other.stride();
+    let words = &other.words()[from * stride..][..out.len() * stride];
+    match *row {
+        [word] => {
+            let items = out.iter_mut().zip(words);
+            items.for_each(|(s, other)| *s = f32::from(u8::from(word & other != 0)));
+        }
+        _ => {
+            for (s, words) in out.iter_mut().zip(words.chunks_exact(stride)) {
+                let both = row.iter().zip(words).fold(0, |all, (a, b)| all | (a & b));
+                *s = f32::from(u8::from(both != 0));
+            }
+        }
+    }
+}
+
+/// The likelihood of one row of `<f, g>`, each of which becomes half its slope by theta.
+fn slopes(row: &mut [f32], similar: &[f32]) -> f64 {
+    let mut sum = 0.0;
+    for (row, similar) in row.chunks_mut(64).zip(similar.chunks(64)) {
+        let (mut product, mut linear) = ([1.0_f32; 4], [0.0_f32; 4]);
+        for (row, similar) in row.chunks_mut(4).zip(similar.chunks(4)) {
+            for (k, (x, s)) in row.iter_mut().zip(similar).enumerate() {
+                let theta = 0.5 * *x;
+                let small = exponential(-theta.abs());
+                product[k] *= 1.0 + small; // at most 2^16
+                linear[k] += theta.max(0.0) - s * theta;
+                let sigma = if theta >= 0.0 { 1.0 } else { small } / (1.0 + small);
+                *x = 0.5 * (sigma - s);
+            }
+        }
+        let all: f64 = product.iter().map(|&p| f64::from(p)).product();
+        sum += all.ln() + linear.iter().map(|&x| f64::from(x)).sum::<f64>();
+    }
+    sum
+}
+
+/// `e^x` for x <= 0, by `2^(k + r)` and a polynomial in r, |r| <= 1/2.
+#[inline]
+fn exponential(x: f32) -> f32 {
+    const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to a whole number
+    let power = (x * std::f32::consts::LOG2_E).max(-126.0);
+    let shifted = power + ROUND;
+    let r = power - (shifted - ROUND);
+    // Minimax on [-1/2, 1/2].
+    let mut value = 1.535_336_2e-4_f32;
+    for c in [1.339_887_4e-3, 9.618_437e-3, 5.550_332_4e-2, 0.240_226_48, 0.693_147_2, 1.0]
+    {
+        value = value * r + c;
+    }
+    // The low bits of `shifted` are k; multiplying by 2^k is adding k to the exponent.
+    f32::from_bits(value.to_bits().wrapping_add(shifted.to_bits() << 23))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(n: usize, bits: usize, scale: f32) -> Vec<f32> {
+        (0..n * bits).map(|k| scale * (k as f32 * 0.77).sin()).collect()
+    }
+
+    fn labels(n: usize, classes: usize, step: usize) -> Labels {
+        let one = |i: usize| vec![u32::try_from((i * step) % classes).unwrap()];
+        Labels::from_indices(classes, (0..n).map(one)).unwrap()
+    }
+
+    /// The formula in plain loops.
+    fn plain(f: &[f64], own: &Labels, g: &[f32], other: &Labels, bits: usize) -> f64 {
+        let mut sum = 0.0;
+        for i in 0..own.len() {
+            for j in 0..other.len() {
+                let inner: f64 =
+                    (0..bits).map(|k| f[i * bits + k] * f64::from(g[j * bits + k])).sum();
+                let theta = 0.5 * inner;
+                let similar = own.shared(i, other, j) > 0;
+                sum += theta.exp().ln_1p() - if similar { theta } else { 0.0 };
+            }
+        }
+        sum
+    }
+
+    #[test]
+    fn is_the_formula_and_its_gradient_the_slope() {
+        for (n, m, bits, classes) in [(3, 5, 4, 3), (2, BLOCK + 7, 8, 130)] {
+            let (f, g) = (rows(n, bits, 1.0), rows(m, bits, 0.8));
+            let (own, other) = (labels(n, classes, 1), labels(m, classes, 2));
+            let (value, gradient) = likelihood(&f, &own, &g, &other, bits);
+            let wide: Vec<f64> = f.iter().map(|&x| f64::from(x)).collect();
+            let wanted = plain(&wide, &own, &g, &other, bits);
+            assert!((value - wanted).abs() < 1e-5 * wanted.abs(), "{value} for {wanted}");
+            for k in 0..f.len() {
+                let shifted = |by: f64| {
+                    let mut f = wide.clone();
+                    f[k] += by;
+                    plain(&f, &own, &g, &other, bits)
+                };
+                let slope = (shifted(1e-5) - shifted(-1e-5)) / 2e-5;
+                let off = (f64::from(gradient[k]) - slope).abs();
+                assert!(
+                    off < 1e-4 * (1.0 + slope.abs()),
+                    "{k}: {} for {slope}",
+                    gradient[k]
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn stays_finite_far_out() {
+        let (f, g) = (rows(2, 4, 1e4), rows(3, 4, 1e4));
+        let (value, gradient) = likelihood(&f, &labels(2, 3, 1), &g, &labels(3, 3, 1), 4);
+        assert!(value.is_finite() && gradient.iter().all(|x| x.is_finite()), "{value}");
+    }
+
+    #[test]
+    fn the_exponential_is_one() {
+        for k in 0..2000 {
+            let x = -0.043 * k as f32;
+            let (found, wanted) = (exponential(x), x.exp());
+            let off = (found - wanted).abs();
+            assert!(off <= 3e-7 * (1.0 - x) * wanted + 1e-37, "e^{x}: {found}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! CCA: signs of canonical variates (Hotelling, *Relations between two sets of variates*,
+//! Biometrika 1936; as hashing: Gong and Lazebnik, CVPR 2011).
+//!
+//! ```text
+//! C_xy C_yy^-1 C_xy^T w = rho^2 C_xx w,   W_y = C_yy^-1 C_xy^T W_x diag(1/rho)
+//! h = sgn((x - mean_x) W_x),   sgn((y - mean_y) W_y)
+//! ```
+//!
+//! Solved as the singular values of L_x^-1 C_xy L_y^-T with Cholesky factors of C_xx, C_yy;
+//! singular values are the correlations rho. Covariances are of the paired training items,
+//! centred on them. Departures: a ridge of `cca.ridge` times the mean variance; more than two
+//! modalities by the sum of all correlations (`views.rs`); more bits than directions by a random
+//! projection of the directions (`once.rs`).
+
+use serde::{Deserialize, Serialize};
+
+use super::items::pairs;
+use super::once::{Linear, Once, Solved, towers};
+use super::views::{View, covariance, directions, ridged};
+use super::{About, Fitting, Items, Learning, Method};
+use crate::Result;
+use crate::algebra::{Cholesky, Matrix, largest};
+use crate::config::Run;
+use crate::data::{Analysis, Training};
+
+/// Correlations below this are none.
+const NO_CORRELATION: f64 = 1e-7;
+
+/// What can be set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// The ridge of every covariance, as a share of its mean variance.
+    pub ridge: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { ridge: 0.01 }
+    }
+}
+
+/// CCA.
+pub(super) struct Cca;
+
+pub(super) const ABOUT: About = About {
+    name: "cca",
+    title: "signs of canonical variates",
+    paper: "Hotelling: Relations between two sets of variates, Biometrika",
+    year: 1936,
+    cost: "O(n d^2 + d^3), once",
+    pairs: true,
+    single: false,
+    labels: false,
+    learning: Learning::Once,
+    seeded: false,
+    codes: true,
+};
+
+impl Method for Cca {
+    fn about(&self) -> About {
+        ABOUT
+    }
+
+    fn begin<'r>(
+        &self,
+        run: &'r Run,
+        training: &Training<'_>,
+        analysis: &dyn Fn(&str) -> Analysis,
+    ) -> Result<Box<dyn Fitting<'r> + 'r>> {
+        Once::begin(run, training, analysis, |items| {
+            let pairs = pairs(ABOUT.name, training, items)?;
+            Ok(Box::new(move |items, tell| {
+                let found = correlated(run, items, &pairs, run.bits.get())?;
+                let loss = f64::NAN;
+                Ok(tell(1, 1).then(|| Solved { towers: towers(run, items, found), loss }))
+            }))
+        })
+    }
+}
+
+/// The canonical directions of all modalities from their paired items.
+pub(super) fn correlated(
+    run: &Run,
+    items: &[Items],
+    pairs: &[Vec<usize>],
+    count: usize,
+) -> Result<Vec<Linear>> {
+    let views: Vec<View> = items
+        .iter()
+        .zip(pairs)
+        .map(|(items, chosen)| View::of(items, chosen))
+        .collect::<Result<_>>()?;
+    let own = |view: &View| ridged(covariance(view, view, None), run.raw.cca.ridge);
+    let weights = match &views[..] {
+        [x, y] => {
+            let both = covariance(x, y, None);
+            let (weights, _) = canonical(own(x), own(y), &both, count)?;
+            weights.to_vec()
+        }
+        _ => {
+            let block = |a: usize, b: usize| covariance(&views[a], &views[b], None);
+            directions(block, views.iter().map(own).collect(), count)?.weights
+        }
+    };
+    let mean = |(weights, view): (Matrix, &View)| Linear { weights, mean: view.mean() };
+    Ok(weights.into_iter().zip(&views).map(mean).collect())
+}
+
+/// The directions of the largest correlations of two views, and those correlations.
+pub(super) fn canonical(
+    cxx: Matrix,
+    cyy: Matrix,
+    cxy: &Matrix,
+    count: usize,
+) -> Result<([Matrix; 2], Vec<f64>)> {
+    let (lx, ly) = (Cholesky::new(cxx)?, Cholesky::new(cyy)?);
+    let t = ly.forward(&lx.forward(cxy).turned()).turned(); // L_x^-1 C_xy L_y^-T
+    let flat = t.rows() > t.columns;
+    let t = if flat { t.turned() } else { t };
+    let found = largest(&t.times(&t.turned()), count);
+    let rho: Vec<f64> = found.values.iter().map(|v| v.max(0.0).sqrt()).collect();
+    let kept = rho.iter().filter(|rho| **rho > NO_CORRELATION).count();
+    let u = found.vectors.first_columns(kept);
+    let mut v = t.turned_times(&u);
+    for i in 0..v.rows() {
+        v.row_mut(i).iter_mut().zip(&rho).for_each(|(v, rho)| *v /= rho);
+    }
+    let (u, v) = if flat { (v, u) } else { (u, v) };
+    Ok(([lx.backward(&u), ly.backward(&v)], rho[..kept].to_vec()))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::tower::Batch;
+
+    /// Two views and their correlations, by NumPy.
+    #[derive(Deserialize)]
+    pub(crate) struct Golden {
+        x: Vec<Vec<f64>>,
+        y: Vec<Vec<f64>>,
+        ridge: f64,
+        correlations: Vec<f64>,
+    }
+
+    pub(crate) struct Case {
+        pub(crate) views: [View; 2],
+        pub(crate) own: [Matrix; 2],
+        pub(crate) correlations: Vec<f64>,
+    }
+
+    pub(crate) fn case() -> Case {
+        let text = include_str!("../../tests/golden/cca.json");
+        let golden: Golden = serde_json::from_str(text).unwrap();
+        let view = |rows: &[Vec<f64>]| {
+            #[expect(clippy::cast_possible_truncation, reason = "rows are single")]
+            let values = rows.iter().flatten().map(|&x| x as f32).collect();
+            View::new(rows[0].len(), Batch::Dense(values))
+        };
+        let views = [view(&golden.x), view(&golden.y)];
+        let own = [&views[0], &views[1]].map(|view| {
+            let mut own = covariance(view, view, None);
+            (0..own.rows()).for_each(|i| own.row_mut(i)[i] += golden.ridge);
+            own
+        });
+        Case { views, own, correlations: golden.correlations }
+    }
+
+    #[test]
+    fn correlations_are_those_of_another_implementation() {
+        let Case { views: [x, y], own: [cxx, cyy], correlations } = case();
+        let cxy = covariance(&x, &y, None);
+        let ([wx, wy], rho) = canonical(cxx.clone(), cyy, &cxy, 99).unwrap();
+        assert_eq!(rho.len(), correlations.len());
+        for (found, wanted) in rho.iter().zip(&correlations) {
+            assert!((found - wanted).abs() < 1e-6, "{found} for {wanted}");
+        }
+        // unit variance, and the covariance of a pair of directions is its correlation
+        let (own, both) =
+            (wx.turned_times(&cxx.times(&wx)), wx.turned_times(&cxy.times(&wy)));
+        for i in 0..rho.len() {
+            for j in 0..rho.len() {
+                let same = f64::from(u8::from(i == j));
+                assert!((own.at(i, j) - same).abs() < 1e-9);
+                assert!((both.at(i, j) - same * rho[i]).abs() < 1e-9);
+            }
+        }
+    }
+
+    #[test]
+    fn the_sum_of_correlations_agrees_for_two_views() {
+        let Case { views, own, correlations } = case();
+        let block = |a: usize, b: usize| match a == b {
+            true => own[a].clone(),
+            false => covariance(&views[a], &views[b], None),
+        };
+        let found = directions(block, own.to_vec(), correlations.len()).unwrap();
+        for (found, wanted) in found.values.iter().zip(&correlations) {
+            assert!((found - 1.0 - wanted).abs() < 1e-6, "{found} for 1 + {wanted}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! CVH: cross-view hashing (Kumar and Udupa, *Learning Hash Functions for Cross-View Similarity
+//! Search*, IJCAI 2011).
+//!
+//! ```text
+//! min  sum_k tr A_k^T X_k^T L' X_k A_k  -  2 sum_{k<l} tr A_k^T X_k^T W X_l A_l
+//! L' = 2 L + (K - 1) D,   L = D - W,   subject to  sum_k A_k^T X_k^T X_k A_k = I
+//! ```
+//!
+//! The mean Hamming distance over all pairs of views, weighted by the similarity W of items and
+//! relaxed. With W = I and two views it is CCA, which is what most benchmarks run under this name
+//! (the toolbox they share multiplies by C_yy where its inverse is required). Here W is the cosine
+//! of label vectors, W = Y' Y'^T with rows of Y' of length 1, scaled to mean degree 1: a product,
+//! so it is never written out. Departures: ridge and spare bits as in `cca.rs`; threshold 0.
+
+use super::cca_three_view::labels;
+use super::items::pairs;
+use super::once::{Linear, Once, Solved, towers};
+use super::views::{Directions, View, covariance, directions, moment, ridged};
+use super::{About, Fitting, Items, Method, cca};
+use crate::Result;
+use crate::algebra::Matrix;
+use crate::config::Run;
+use crate::data::{Analysis, Training};
+
+/// CVH.
+pub(super) struct Cvh;
+
+impl Method for Cvh {
+    fn about(&self) -> About {
+        About {
+            name: "cvh",
+            title: "cross-view spectral hashing, similarity of labels",
+            paper: "Kumar, Udupa: Learning Hash Functions for Cross-View Similarity Search, IJCAI",
+            year: 2011,
+            labels: true,
+            ..cca::ABOUT
+        }
+    }
+
+    fn begin<'r>(
+        &self,
+        run: &'r Run,
+        training: &Training<'_>,
+        analysis: &dyn Fn(&str) -> Analysis,
+    ) -> Result<Box<dyn Fitting<'r> + 'r>> {
+        Once::begin(run, training, analysis, |items| {
+            let pairs = pairs(self.name(), training, items)?;
+            Ok(Box::new(move |items, tell| {
+                let views: Vec<View> = items
+                    .iter()
+                    .zip(&pairs)
+                    .map(|(items, chosen)| View::of(items, chosen))
+                    .collect::<Result<_>>()?;
+                let similarity = Similarity::of(&items[0], &pairs[0])?;
+                let own =
+                    |view: &View| ridged(covariance(view, view, None), run.raw.cca.ridge);
+                let own: Vec<Matrix> = views.iter().map(own).collect();
+                let found = solve(&views, own, &similarity, run.bits.get())?;
+                let sides = found.weights.into_iter().zip(&views);
+                let linear =
+                    sides.map(|(weights, view)| Linear { weights, mean: view.mean() });
+                let towers = towers(run, items, linear.collect());
+                let loss = -found.values.iter().sum::<f64>();
+                Ok(tell(1, 1).then_some(Solved { towers, loss }))
+            }))
+        })
+    }
+}
+
+/// W as a product of label rows with themselves, or the identity.
+struct Similarity {
+    /// Rows of length 1 and the degrees of items, scaled to mean degree 1; none for W = I.
+    factor: Option<(View, Vec<f64>, f64)>,
+}
+
+impl Similarity {
+    fn of(items: &Items, chosen: &[usize]) -> Result<Similarity> {
+        let view = labels(items, chosen)?;
+        let n = chosen.len();
+        // 1/|Y_i|^(1/2) makes rows of length 1; degrees are Y' (Y'^T 1).
+        let lengths: Vec<f64> =
+            chosen.iter().map(|&i| 1.0 / (items.labels.count(i) as f64).sqrt()).collect();
+        let sums = view.sum(Some(&lengths));
+        let degree = |(k, &item): (usize, &usize)| {
+            lengths[k] * items.labels.indices(item).map(|label| sums[label]).sum::<f64>()
+        };
+        let degrees: Vec<f64> = chosen.iter().enumerate().map(degree).collect();
+        let scale = n as f64 / degrees.iter().sum::<f64>();
+        let degrees = degrees.into_iter().map(|d| d * scale).collect();
+        Ok(Similarity { factor: Some((view.scaled(&lengths), degrees, scale)) })
+    }
+
+    /// `1/n X_a^T D X_b`, centred.
+    fn degrees(&self, a: &View, b: &View) -> Matrix {
+        let weights = self.factor.as_ref().map(|(_, degrees, _)| &degrees[..]);
+        covariance(a, b, weights)
+    }
+
+    /// `1/n X_a^T W X_b`, centred.
+    fn weighted(&self, a: &View, b: &View) -> Matrix {
+        let Some((labels, _, scale)) = &self.factor else { return covariance(a, b, None) };
+        let half = |view: &View| {
+            let mut half = moment(labels, view, None);
+            let (sums, mean) = (labels.sum(None), view.mean());
+            for l in 0..half.rows() {
+                let row = half.row_mut(l).iter_mut().zip(&mean);
+                row.for_each(|(x, m)| *x -= sums[l] * m);
+            }
+            half
+        };
+        let mut out = half(a).turned_times(&half(b));
+        let scale = scale / a.len() as f64;
+        out.values.iter_mut().for_each(|x| *x *= scale);
+        out
+    }
+}
+
+fn solve(
+    views: &[View],
+    own: Vec<Matrix>,
+    similarity: &Similarity,
+    count: usize,
+) -> Result<Directions> {
+    let n_views = views.len() as f64;
+    let block = |a: usize, b: usize| {
+        let weighted = similarity.weighted(&views[a], &views[b]);
+        if a != b {
+            return weighted;
+        }
+        // -(2 (D - W) + (K - 1) D)
+        let degrees = similarity.degrees(&views[a], &views[a]);
+        Matrix::from_fn(degrees.rows(), degrees.columns, |i, j| {
+            2.0 * weighted.at(i, j) - (n_views + 1.0) * degrees.at(i, j)
+        })
+    };
+    directions(block, own, count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::method::cca::tests::{Case, case};
+
+    #[test]
+    fn without_labels_it_is_cca() {
+        let Case { views, own, correlations } = case();
+        let similarity = Similarity { factor: None };
+        let found = solve(&views, own.to_vec(), &similarity, correlations.len()).unwrap();
+        for (found, rho) in found.values.iter().zip(&correlations) {
+            // X^T X without its ridge stands on the left, with it on the right
+            assert!((found - (rho - 1.0)).abs() < 1e-3, "{found} for {rho} - 1");
+        }
+        let cxy = covariance(&views[0], &views[1], None);
+        let [cxx, cyy] = own;
+        let ([wx, _], _) = cca::canonical(cxx, cyy, &cxy, 2).unwrap();
+        for k in 0..2 {
+            let column = |m: &Matrix| (0..m.rows()).map(|i| m.at(i, k)).collect::<Vec<_>>();
+            let (a, b) = (column(&wx), column(&found.weights[0]));
+            let dot =
+                |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+            let cosine = dot(&a, &b) / (dot(&a, &a) * dot(&b, &b)).sqrt();
+            assert!(cosine.abs() > 1.0 - 1e-4, "direction {k}: {cosine}");
+        }
+    }
+}

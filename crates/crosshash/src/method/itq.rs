@@ -1,0 +1,174 @@
+//! ITQ: iterative quantisation (Gong and Lazebnik, *Iterative Quantization: A Procrustean Approach
+//! to Learning Binary Codes*, CVPR 2011).
+//!
+//! ```text
+//! V = (X - mean) W_pca,   min over B, R of |B - V R|_F^2   B in {-1, 1},  R R^T = I
+//! B <- sgn(V R);   R <- U S^T  with  V^T B = U diag S^T      (Procrustes)
+//! ```
+//!
+//! Neither step can raise the objective. Departures: where all modalities have rows of one width
+//! their components are pooled and share R (`pca.rs`); of fewer components k than bits, R is k x r
+//! with orthonormal rows, for which the same step is exact since |V R| does not depend on R; R is
+//! found as (M M^T)^(-1/2) M, M = V^T B, by eigenvectors.
+
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+use super::once::{Linear, Once, Solved, linear};
+use super::pca::{components, one_space};
+use super::{About, Fitting, Items, Learning, Method, cca};
+use crate::Result;
+use crate::algebra::{Matrix, eigen};
+use crate::config::Run;
+use crate::data::{Analysis, Training};
+use crate::model::outputs;
+use crate::tower::normal;
+
+/// What can be set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Rounds of the two steps.
+    pub rounds: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { rounds: 50 }
+    }
+}
+
+/// ITQ.
+pub(super) struct Itq;
+
+impl Method for Itq {
+    fn about(&self) -> About {
+        About {
+            name: "itq",
+            title: "principal components, rotated to the nearest codes",
+            paper: "Gong, Lazebnik: Iterative Quantization, CVPR",
+            year: 2011,
+            cost: "O(n d^2 + d^3 + rounds n r^2), once",
+            pairs: false,
+            learning: Learning::Hardly,
+            seeded: true,
+            ..cca::ABOUT
+        }
+    }
+
+    fn begin<'r>(
+        &self,
+        run: &'r Run,
+        training: &Training<'_>,
+        analysis: &dyn Fn(&str) -> Analysis,
+    ) -> Result<Box<dyn Fitting<'r> + 'r>> {
+        Once::begin(run, training, analysis, |_| {
+            Ok(Box::new(move |items, tell| solve(run, items, tell)))
+        })
+    }
+}
+
+fn solve(
+    run: &Run,
+    items: &[Items],
+    tell: &mut super::once::Tell<'_>,
+) -> Result<Option<Solved>> {
+    let found = components(items, run.bits.get())?;
+    let mut projected = Vec::new();
+    for (items, found) in items.iter().zip(&found) {
+        let all: Vec<usize> = (0..items.rows.len()).collect();
+        let rows = outputs(&linear(items, found), &items.rows, &all, &|_| {})?;
+        let columns = found.weights.columns;
+        projected
+            .push(Matrix { columns, values: rows.into_iter().map(f64::from).collect() });
+    }
+    let groups: Vec<Matrix> = match one_space(items) {
+        true => {
+            let values = projected.iter().flat_map(|v| v.values.clone()).collect();
+            vec![Matrix { columns: projected[0].columns, values }]
+        }
+        false => projected,
+    };
+    let mut rng = ChaCha8Rng::seed_from_u64(run.raw.seed);
+    let (mut rotations, mut loss) = (Vec::new(), 0.0);
+    let all = run.raw.itq.rounds * groups.len();
+    for (k, group) in groups.iter().enumerate() {
+        let mut rotation = start(group.columns, run.bits.get(), &mut rng);
+        let mut last = 0.0;
+        for round in 0..run.raw.itq.rounds {
+            (rotation, last) = turn(group, &rotation);
+            if !tell(k * run.raw.itq.rounds + round + 1, all) {
+                return Ok(None);
+            }
+        }
+        loss += last / group.values.len() as f64;
+        rotations.push(rotation);
+    }
+    let sides = items.iter().zip(found).enumerate();
+    let towers = sides.map(|(k, (items, found))| {
+        let weights = found.weights.times(&rotations[k.min(rotations.len() - 1)]);
+        linear(items, &Linear { weights, mean: found.mean })
+    });
+    Ok(Some(Solved { towers: towers.collect(), loss }))
+}
+
+/// A random k x r matrix with orthonormal rows, k <= r.
+fn start(k: usize, r: usize, rng: &mut ChaCha8Rng) -> Matrix {
+    let values = normal(k * r, 1.0, rng).into_iter().map(f64::from).collect();
+    nearest_rotation(&Matrix { columns: r, values })
+}
+
+/// One round: codes for the rotation, the rotation for the codes; gives |B - V R|^2 between.
+fn turn(v: &Matrix, rotation: &Matrix) -> (Matrix, f64) {
+    let turned = v.times(rotation);
+    let sign = |x: &f64| if *x >= 0.0 { 1.0 } else { -1.0 };
+    let values: Vec<f64> = turned.values.iter().map(sign).collect();
+    let off = values.iter().zip(&turned.values).map(|(b, x)| (b - x).powi(2)).sum();
+    let codes = Matrix { columns: turned.columns, values };
+    (nearest_rotation(&v.turned_times(&codes)), off)
+}
+
+/// `(M M^T)^(-1/2) M`: of all matrices with orthonormal rows the one nearest to M.
+fn nearest_rotation(m: &Matrix) -> Matrix {
+    let found = eigen(&m.times(&m.turned()));
+    let least = found.values[0].max(f64::MIN_POSITIVE) * 1e-14;
+    let u = found.vectors;
+    let mut scaled = u.clone();
+    for i in 0..scaled.rows() {
+        let row = scaled.row_mut(i).iter_mut().zip(&found.values);
+        row.for_each(|(x, value)| *x /= value.max(least).sqrt());
+    }
+    scaled.times(&u.turned()).times(m)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_objective_never_rises_and_rows_stay_orthonormal() {
+        for (k, r) in [(8, 8), (5, 12)] {
+            let mut rng = ChaCha8Rng::seed_from_u64(4);
+            let values = normal(300 * k, 1.0, &mut rng).into_iter().map(f64::from);
+            // components of falling width, as PCA gives
+            let values =
+                values.enumerate().map(|(at, x)| x / (1.0 + (at % k) as f64)).collect();
+            let v = Matrix { columns: k, values };
+            let mut rotation = start(k, r, &mut rng);
+            let mut before = f64::INFINITY;
+            for _ in 0..60 {
+                let (next, off) = turn(&v, &rotation);
+                assert!(off <= before + 1e-9, "{off} after {before}");
+                let square = next.times(&next.turned());
+                for i in 0..k {
+                    for j in 0..k {
+                        let same = f64::from(u8::from(i == j));
+                        assert!((square.at(i, j) - same).abs() < 1e-9);
+                    }
+                }
+                (rotation, before) = (next, off);
+            }
+        }
+    }
+}

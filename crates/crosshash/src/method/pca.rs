@@ -1,0 +1,93 @@
+//! PCA sign: signs of principal components (as in Gong and Lazebnik, CVPR 2011, "PCA-direct";
+//! Hotelling 1933).
+//!
+//! ```text
+//! C = 1/n sum_i (x_i - mean)(x_i - mean)^T,   W = its r largest eigenvectors,   h = sgn((x - mean) W)
+//! ```
+//!
+//! If all modalities have rows of one width they may live in one space (embeddings of one model):
+//! then one C is pooled over them, each centred by itself, and codes can be compared across. If
+//! not, each has its own, and across modalities codes are at chance. Spare bits as in `once.rs`.
+
+use super::once::{Linear, Once, Solved, towers};
+use super::views::{View, covariance};
+use super::{About, Fitting, Items, Learning, Method, cca};
+use crate::Result;
+use crate::algebra::{Matrix, largest};
+use crate::config::Run;
+use crate::data::{Analysis, Training};
+
+/// PCA sign.
+pub(super) struct Pca;
+
+impl Method for Pca {
+    fn about(&self) -> About {
+        About {
+            name: "pca-sign",
+            title: "signs of principal components",
+            paper: "Hotelling: Analysis of a complex of statistical variables, J. Educ. Psychology",
+            year: 1933,
+            pairs: false,
+            learning: Learning::Hardly,
+            ..cca::ABOUT
+        }
+    }
+
+    fn begin<'r>(
+        &self,
+        run: &'r Run,
+        training: &Training<'_>,
+        analysis: &dyn Fn(&str) -> Analysis,
+    ) -> Result<Box<dyn Fitting<'r> + 'r>> {
+        Once::begin(run, training, analysis, |_| {
+            Ok(Box::new(move |items, tell| {
+                let found = components(items, run.bits.get())?;
+                let loss = f64::NAN;
+                Ok(tell(1, 1).then(|| Solved { towers: towers(run, items, found), loss }))
+            }))
+        })
+    }
+}
+
+/// Whether the rows of all modalities have one width and form, and so may live in one space.
+pub(super) fn one_space(items: &[Items]) -> bool {
+    let form = |items: &Items| (items.preparation.width(), items.preparation.is_sparse());
+    items.len() > 1 && items.iter().all(|other| form(other) == form(&items[0]))
+}
+
+/// The principal components of every modality, or of all in one space.
+pub(super) fn components(items: &[Items], count: usize) -> Result<Vec<Linear>> {
+    let all = |items: &Items| (0..items.rows.len()).collect::<Vec<_>>();
+    let views: Vec<View> =
+        items.iter().map(|items| View::of(items, &all(items))).collect::<Result<_>>()?;
+    let own: Vec<Matrix> = views.iter().map(|view| covariance(view, view, None)).collect();
+    let weights: Vec<Matrix> = match one_space(items) {
+        true => {
+            let mut pooled = Matrix::zeros(own[0].rows(), own[0].rows());
+            own.iter().for_each(|own| pooled.add_block(0, 0, own, 1.0));
+            vec![largest(&pooled, count).vectors; items.len()]
+        }
+        false => own.iter().map(|own| largest(own, count).vectors).collect(),
+    };
+    let one = |(weights, view): (Matrix, &View)| Linear { weights, mean: view.mean() };
+    Ok(weights.into_iter().zip(&views).map(one).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tower::Batch;
+
+    #[test]
+    fn the_first_component_has_the_largest_variance() {
+        // by hand: C = [[5, 3], [3, 5]], eigenvectors (1, 1) and (1, -1)
+        let rows = vec![3.0, 1.0, 1.0, 3.0, -3.0, -1.0, -1.0, -3.0];
+        let view = View::new(2, Batch::Dense(rows));
+        let found = largest(&covariance(&view, &view, None), 2);
+        assert!((found.values[0] - 8.0).abs() < 1e-12, "{:?}", found.values);
+        assert!((found.values[1] - 2.0).abs() < 1e-12);
+        let half = 0.5_f64.sqrt();
+        assert!((found.vectors.at(0, 0) - half).abs() < 1e-12);
+        assert!((found.vectors.at(1, 0) - half).abs() < 1e-12);
+    }
+}

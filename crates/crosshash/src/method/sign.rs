@@ -1,0 +1,89 @@
+//! Centred sign bits: the sign of single features, what a practitioner tries first on embeddings.
+//!
+//! ```text
+//! h_k = sgn(x_{j_k} - mean_{j_k}),   j_1 .. j_r the features of the largest variance
+//! ```
+//!
+//! Where all modalities have rows of one width (and so may live in one space) the features are
+//! chosen together, by the sum of their variances, and codes can be compared across; elsewhere
+//! across is at chance. No paper: folklore (binary quantisation of embeddings). Departure: of more
+//! features than bits the widest are taken; for spare bits see `once.rs`.
+
+use super::once::{Linear, Once, Solved, towers};
+use super::pca::one_space;
+use super::views::View;
+use super::{About, Fitting, Learning, Method, cca};
+use crate::Result;
+use crate::algebra::Matrix;
+use crate::config::Run;
+use crate::data::{Analysis, Training};
+
+/// Centred sign bits.
+pub(super) struct Sign;
+
+impl Method for Sign {
+    fn about(&self) -> About {
+        About {
+            name: "sign",
+            title: "signs of the widest centred features",
+            paper: "folklore: binary quantisation of embeddings",
+            year: 2000,
+            cost: "O(n d), once",
+            pairs: false,
+            learning: Learning::Hardly,
+            ..cca::ABOUT
+        }
+    }
+
+    fn begin<'r>(
+        &self,
+        run: &'r Run,
+        training: &Training<'_>,
+        analysis: &dyn Fn(&str) -> Analysis,
+    ) -> Result<Box<dyn Fitting<'r> + 'r>> {
+        Once::begin(run, training, analysis, |_| {
+            Ok(Box::new(move |items, tell| {
+                let (mut means, mut variances) = (Vec::new(), Vec::new());
+                for side in &*items {
+                    let all: Vec<usize> = (0..side.rows.len()).collect();
+                    let view = View::of(side, &all)?;
+                    variances.push(view.variance());
+                    means.push(view.mean());
+                }
+                if one_space(items) {
+                    let sum = |j: usize| variances.iter().map(|v| v[j]).sum();
+                    let pooled: Vec<f64> = (0..variances[0].len()).map(sum).collect();
+                    variances.iter_mut().for_each(|v| v.clone_from(&pooled));
+                }
+                let sides = variances.iter().zip(means);
+                let found = sides.map(|(variance, mean)| {
+                    let weights = widest(variance, run.bits.get());
+                    Linear { weights, mean }
+                });
+                let (found, loss) = (found.collect(), f64::NAN);
+                Ok(tell(1, 1).then(|| Solved { towers: towers(run, items, found), loss }))
+            }))
+        })
+    }
+}
+
+/// A matrix that picks the features of the largest variance, one per column.
+fn widest(variance: &[f64], count: usize) -> Matrix {
+    let mut order: Vec<usize> = (0..variance.len()).collect();
+    order.sort_by(|&a, &b| variance[b].total_cmp(&variance[a]).then(a.cmp(&b)));
+    order.truncate(count);
+    let mut out = Matrix::zeros(variance.len(), order.len());
+    order.iter().enumerate().for_each(|(k, &j)| out.row_mut(j)[k] = 1.0);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_widest_features_are_picked() {
+        let picked = widest(&[0.5, 2.0, 1.0], 2);
+        assert_eq!(picked.values, [0.0, 0.0, 1.0, 0.0, 0.0, 1.0]);
+    }
+}

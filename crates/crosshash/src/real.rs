@@ -1,0 +1,188 @@
+//! Judging real outputs, ranked by cosine: references that have no codes. The metrics are those of
+//! codes; items of equal cosine are tied, as items at equal distance are.
+
+use crosshash_codes::Labels;
+use crosshash_codes::eval::{
+    ApDenominator, Ranking, TieClass, average_precision, precision_at_recall,
+    recall_levels, top_n_curve,
+};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::evaluate::Direction;
+
+/// Outputs of queries and database of one modality, by rows of one width for all modalities.
+#[derive(Debug, Clone)]
+pub struct Outputs {
+    /// The modality.
+    pub name: String,
+    /// Of its queries.
+    pub queries: Vec<f32>,
+    /// Labels of its queries.
+    pub query_labels: Labels,
+    /// Of its database.
+    pub database: Vec<f32>,
+    /// Labels of its database.
+    pub database_labels: Labels,
+}
+
+/// What comparisons keep of the judgement of one direction, whatever ranked it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Judged {
+    /// The modality that asks.
+    pub query: String,
+    /// The modality that is searched.
+    pub database: String,
+    /// Tie-aware MAP over the whole ranking.
+    pub map: f64,
+    /// What a random ranking would reach.
+    pub chance: f64,
+    /// Recall levels.
+    pub recall: Vec<f64>,
+    /// Interpolated precision at them.
+    pub precision: Vec<f64>,
+    /// Numbers of results looked at.
+    pub top_n: Vec<usize>,
+    /// Precision of as many.
+    pub top_n_precision: Vec<f64>,
+}
+
+impl Judged {
+    /// Of codes; of the top-N curve only the points at `top_n`.
+    pub fn of(direction: &Direction, top_n: &[usize]) -> Judged {
+        let curves = &direction.report.curves;
+        let known = |n: &&usize| curves.top_n.contains(n);
+        let top_n: Vec<usize> = top_n.iter().filter(known).copied().collect();
+        let at = |n: &usize| curves.top_n.iter().position(|known| known == n);
+        let precision = top_n.iter().filter_map(at).map(|at| curves.top_n_precision[at]);
+        Judged {
+            query: direction.query.clone(),
+            database: direction.database.clone(),
+            map: direction.report.map.tie_aware,
+            chance: direction.report.chance,
+            recall: curves.recall.clone(),
+            precision: curves.precision.clone(),
+            top_n_precision: precision.collect(),
+            top_n,
+        }
+    }
+}
+
+/// Judges every direction by cosine; outputs are rows of `width`.
+pub fn every_direction_by_cosine(
+    all: &[Outputs],
+    width: usize,
+    top_n: &[usize],
+    progress: &(dyn Fn(usize) + Sync),
+) -> Vec<Judged> {
+    let mut judged = Vec::new();
+    for from in all {
+        for to in all {
+            if from.queries.is_empty() || to.database.is_empty() {
+                continue;
+            }
+            judged.push(direction(from, to, width, top_n));
+            progress(judged.len());
+        }
+    }
+    judged
+}
+
+fn direction(from: &Outputs, to: &Outputs, width: usize, top_n: &[usize]) -> Judged {
+    let (queries, database) = (unit(&from.queries, width), unit(&to.database, width));
+    let top_n: Vec<usize> =
+        top_n.iter().copied().filter(|&n| n <= to.database_labels.len()).collect();
+    let one = |(at, query): (usize, &[f32])| {
+        let scores = database
+            .chunks_exact(width)
+            .map(|row| row.iter().zip(query).map(|(x, q)| x * q).sum::<f32>());
+        let shared = |item| from.query_labels.shared(at, &to.database_labels, item) > 0;
+        let ranking = ranking(scores.collect(), shared);
+        let share = ranking.relevant as f64 / to.database_labels.len() as f64;
+        (
+            average_precision(&ranking, None, ApDenominator::Total),
+            share,
+            precision_at_recall(&ranking),
+            top_n_curve(&ranking, &top_n),
+        )
+    };
+    let rows: Vec<_> = queries.par_chunks_exact(width).enumerate().map(one).collect();
+    let n = rows.len().max(1) as f64;
+    let mut judged = Judged {
+        query: from.name.clone(),
+        database: to.name.clone(),
+        map: 0.0,
+        chance: 0.0,
+        recall: recall_levels(),
+        precision: vec![0.0; recall_levels().len()],
+        top_n_precision: vec![0.0; top_n.len()],
+        top_n,
+    };
+    for (map, share, precision, top) in rows {
+        judged.map += map / n;
+        judged.chance += share / n;
+        judged.precision.iter_mut().zip(precision).for_each(|(sum, p)| *sum += p / n);
+        judged.top_n_precision.iter_mut().zip(top).for_each(|(sum, p)| *sum += p / n);
+    }
+    judged
+}
+
+/// Rows of length 1; a row of zeros stays.
+fn unit(rows: &[f32], width: usize) -> Vec<f32> {
+    let mut out = rows.to_vec();
+    for row in out.chunks_exact_mut(width) {
+        let length = row.iter().map(|x| x * x).sum::<f32>().sqrt().max(f32::MIN_POSITIVE);
+        row.iter_mut().for_each(|x| *x /= length);
+    }
+    out
+}
+
+/// The ranking by falling score; equal scores are tied.
+fn ranking(scores: Vec<f32>, relevant: impl Fn(usize) -> bool) -> Ranking {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+    let mut classes: Vec<TieClass> = Vec::new();
+    let (mut last, mut hits) = (None, 0);
+    for item in order {
+        let hit = u64::from(relevant(item));
+        hits += hit;
+        match classes.last_mut().filter(|_| last == Some(scores[item])) {
+            Some(class) => {
+                class.items += 1;
+                class.relevant += hit;
+            }
+            None => {
+                classes.push(TieClass { items: 1, relevant: hit, ..TieClass::default() })
+            }
+        }
+        last = Some(scores[item]);
+    }
+    Ranking { classes, ideal: Vec::new(), relevant: hits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_by_cosine_and_ties_are_shared() {
+        let labels =
+            |rows: &[u32]| Labels::from_indices(2, rows.iter().map(|&l| [l])).unwrap();
+        let outputs = Outputs {
+            name: "m".into(),
+            queries: vec![1.0, 0.0],
+            query_labels: labels(&[0]),
+            database: vec![5.0, 0.1, 0.25, 0.25, 0.5, 0.5, -1.0, 0.0],
+            database_labels: labels(&[0, 1, 0, 1]),
+        };
+        let judged = every_direction_by_cosine(&[outputs], 2, &[1, 2, 9], &|_| {});
+        // first a hit, then a tie of one hit and one miss: AP = (1 + (2/2 + 2/3) / 2) / 2
+        assert!(
+            (judged[0].map - (1.0 + 5.0 / 6.0) / 2.0).abs() < 1e-9,
+            "{}",
+            judged[0].map
+        );
+        assert_eq!((judged[0].chance, &judged[0].top_n[..]), (0.5, &[1, 2][..]));
+        assert_eq!(judged[0].top_n_precision, [1.0, 0.75]);
+    }
+}

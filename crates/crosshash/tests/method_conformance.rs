@@ -1,0 +1,222 @@
+//! Every method in the table: the asked length, one code per row, the same codes under one seed,
+//! no empty training set, directions that differ, unseen items without labels; saved and loaded.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use crosshash::config::{RawRun, Run};
+use crosshash::data::{
+    Analysis, Choice, Dataset, Dense, Features, Modality, Plan, Split, Texts,
+};
+use crosshash::encode::{Encoder as _, encode};
+use crosshash::evaluate::{Coded, every_direction};
+use crosshash::method::{METHODS, Method};
+use crosshash::train::unwatched;
+use crosshash::{Error, Model, Result};
+use crosshash_codes::Labels;
+use crosshash_codes::eval::Options;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+const CLASSES: usize = 4;
+const WIDTH: usize = 10;
+const ITEMS: usize = 160;
+
+/// What the second modality is.
+#[derive(Clone, Copy, PartialEq)]
+enum Second {
+    /// Words.
+    Text,
+    /// Numbers in the space of the first.
+    Numbers,
+}
+
+/// Pictures (a mean of their classes and noise), and texts or other pictures of the same things.
+fn dataset(second: Second) -> Dataset {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let rows: Vec<Vec<u32>> = (0..ITEMS as u32)
+        .map(|i| if i % 3 == 0 { vec![i % 4, (i + 1) % 4] } else { vec![i % 4] })
+        .collect();
+    let mut pixels = |noise: f32| -> Features {
+        let mut values = Vec::new();
+        for labels in &rows {
+            values.extend((0..WIDTH).map(|k| {
+                let hit = labels.iter().any(|&l| k % CLASSES == l as usize);
+                3.0 * f32::from(u8::from(hit)) + rng.random_range(-noise..noise)
+            }));
+        }
+        Features::Dense(Dense::from_floats(WIDTH, values).unwrap())
+    };
+    let image = pixels(1.0);
+    let other = match second {
+        Second::Numbers => pixels(1.5),
+        Second::Text => {
+            let mut texts = Texts::default();
+            for (i, labels) in rows.iter().enumerate() {
+                let words = labels.iter().map(|l| format!("class{l} word{l}x{}", i % 3));
+                texts.push(&words.collect::<Vec<_>>().join(" "));
+            }
+            Features::Text(texts)
+        }
+    };
+    let ids: Vec<String> = (0..ITEMS).map(|i| format!("item{i}")).collect();
+    let labels = Labels::from_indices(CLASSES, &rows).unwrap();
+    let image = Modality::new("image", ids.clone(), image, labels.clone()).unwrap();
+    let other = Modality::new("other", ids, other, labels).unwrap();
+    let names = (0..CLASSES).map(|c| format!("class {c}")).collect();
+    Dataset::new("made", names, vec![image, other]).unwrap()
+}
+
+fn split(dataset: &Dataset) -> Split {
+    let share = |share| Some(Choice::Share(share));
+    Plan { query: share(0.2), validation: share(0.1), ..Plan::default() }
+        .draw(dataset)
+        .unwrap()
+}
+
+fn run(method: &dyn Method, bits: usize, seed: u64) -> Run {
+    let mut settings = vec![
+        format!("method={:?}", method.name()),
+        format!("bits={bits}"),
+        format!("seed={seed}"),
+        "dcmh.rate=1".into(),
+        "dcmh.warm=2".into(),
+        "seph.centres=30".into(),
+        "seph.rounds=20".into(),
+    ];
+    if method.about().single {
+        settings.push("modalities=[\"image\"]".into());
+    }
+    let small = "hidden = 16\nhidden_sparse = 16\nepochs = 4\nbatch = 32\nrate = 0.05\n";
+    RawRun::parse(small, &settings).unwrap().check().unwrap()
+}
+
+/// Trains; the data set must hold what the method needs.
+fn fit(run: &Run, dataset: &Dataset, split: &Split) -> Result<Model> {
+    let training = dataset.training(split);
+    let mut fitting = run.method.begin(run, &training, &|_| Analysis::default())?;
+    while !fitting.is_done() {
+        fitting.epoch(&mut unwatched)?;
+    }
+    assert_eq!(fitting.history().last().unwrap().epoch, fitting.history().len());
+    assert!(fitting.best_epoch().is_some(), "{}", run.method.name());
+    fitting.finish()
+}
+
+/// The real outputs of all queries, which have no labels here.
+fn outputs(model: &Model, dataset: &Dataset, split: &Split) -> Vec<Vec<f32>> {
+    let of = |name: &str| {
+        let queries = dataset.queries(split, name).unwrap();
+        let found = model.outputs(name, queries.features(), &|_| {}).unwrap();
+        assert_eq!(found.len(), queries.len() * model.bits().get(), "one row per item");
+        found
+    };
+    model.modalities().into_iter().map(of).collect()
+}
+
+#[test]
+fn one_code_of_the_asked_length_per_row_and_one_seed_one_result() {
+    for second in [Second::Text, Second::Numbers] {
+        let dataset = dataset(second);
+        let split = split(&dataset);
+        for method in METHODS {
+            // fewer and more bits than the features have numbers
+            for bits in [8, 33] {
+                let name = format!("{}, {bits} bits", method.name());
+                let found = fit(&run(*method, bits, 5), &dataset, &split);
+                if let Err(Error::Unsuitable { why, .. }) = &found {
+                    assert!(method.name() == "cosine" && second == Second::Text, "{why}");
+                    continue;
+                }
+                let model = found.unwrap();
+                let about = method.about();
+                assert_eq!(model.modalities().len(), if about.single { 1 } else { 2 });
+                let codes = outputs(&model, &dataset, &split);
+                if about.codes {
+                    assert_eq!(model.bits().get(), bits, "{name}");
+                }
+                let again = fit(&run(*method, bits, 5), &dataset, &split).unwrap();
+                assert_eq!(codes, outputs(&again, &dataset, &split), "{name}: one seed");
+                let other = fit(&run(*method, bits, 6), &dataset, &split).unwrap();
+                let same = codes == outputs(&other, &dataset, &split);
+                // fewer directions than bits are spread by a draw
+                if about.seeded || bits == 8 {
+                    assert_eq!(same, !about.seeded, "{name}: another seed");
+                }
+                let folder = tempfile::tempdir().unwrap();
+                model.save(folder.path()).unwrap();
+                let loaded = Model::load(folder.path()).unwrap();
+                let again = outputs(&loaded, &dataset, &split);
+                for (a, b) in codes.iter().flatten().zip(again.iter().flatten()) {
+                    assert!((a - b).abs() < 1e-4 * (1.0 + a.abs()), "{name}: loaded");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_empty_training_set_is_refused() {
+    let dataset = dataset(Second::Numbers);
+    let parts = split(&dataset);
+    let mut parts = parts.parts().to_vec();
+    for part in &mut parts {
+        let train = std::mem::take(&mut part.train);
+        part.database.retain(|item| !train.contains(item));
+        part.database.extend(train);
+        part.database.sort_unstable();
+    }
+    let empty = Split::new(&dataset, parts).unwrap();
+    for method in METHODS {
+        let err = fit(&run(*method, 8, 0), &dataset, &empty).unwrap_err().to_string();
+        assert!(err.contains("no training items"), "{}: {err}", method.name());
+    }
+}
+
+#[test]
+fn directions_differ_and_what_learns_labels_beats_chance() {
+    let dataset = dataset(Second::Text);
+    let split = split(&dataset);
+    for method in METHODS.iter().filter(|m| m.about().codes && !m.about().single) {
+        let model = fit(&run(*method, 8, 1), &dataset, &split).unwrap();
+        let coded: Vec<Coded> = model
+            .modalities()
+            .into_iter()
+            .map(|name| {
+                let queries = dataset.queries(&split, name).unwrap();
+                let database = dataset.database(&split, name).unwrap();
+                let code = |features| encode(&model, name, features, &|_| {}).unwrap();
+                Coded {
+                    name: name.to_owned(),
+                    queries: code(queries.features()),
+                    query_labels: queries.labels(),
+                    database: code(database.features()),
+                    database_labels: database.labels(),
+                }
+            })
+            .collect();
+        let all = every_direction(&coded, &Options::default(), &|_| {}).unwrap();
+        let map = |from: &str, to: &str| {
+            let found = all.iter().find(|d| d.query == from && d.database == to).unwrap();
+            (found.report.map.tie_aware, found.report.chance)
+        };
+        let (there, chance) = map("image", "other");
+        let (back, _) = map("other", "image");
+        assert_ne!(there, back, "{}: I->T and T->I", method.name());
+        assert_ne!(there, map("image", "image").0, "{}", method.name());
+        if method.about().pairs || method.about().labels {
+            let (name, mean) = (method.name(), (there + back) / 2.0);
+            assert!(mean > chance + 0.05, "{name}: MAP {mean:.3}, chance {chance:.3}");
+        }
+    }
+}
+
+#[test]
+fn names_are_unique_and_papers_are_named() {
+    for (k, method) in METHODS.iter().enumerate() {
+        let about = method.about();
+        assert!(
+            !about.paper.is_empty() && !about.title.is_empty() && !about.cost.is_empty()
+        );
+        assert!(METHODS[..k].iter().all(|other| other.name() != about.name));
+    }
+}
