@@ -101,7 +101,7 @@ pub(crate) struct Args {
     #[arg(long)]
     asymmetric: bool,
 
-    /// How to search: scan, mih, mih-lean or auto; all give the same hits.
+    /// How to search: scan, mih, mih-lean, balls or auto; all give the same hits.
     #[arg(long, value_name = "KIND", default_value = "auto")]
     index: String,
 

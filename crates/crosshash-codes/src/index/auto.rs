@@ -7,13 +7,17 @@
 //! modelled cost passes what is left, the rest goes to the scan, which starts with the bound
 //! found so far. What queries really cost corrects the expectation, so queries that are unlike
 //! the database are soon sent to the better side too.
+//!
+//! Where the codes lie around centres, and lists around them (`balls.rs`) answer the samples
+//! faster than both, they are asked first; a query for which they would compare more codes
+//! than the other two cost goes on as above.
 
 use std::sync::Mutex;
 
 use rayon::prelude::*;
 
 use super::top::first;
-use super::{Form, Hit, Index, Mih, Query, Scan};
+use super::{Balls, Form, Hit, Index, Mih, Query, Scan};
 use crate::{Codes, Result};
 
 /// How often a sample is timed.
@@ -33,6 +37,13 @@ const TRIAL: usize = 16;
 /// One decision in so many that goes to the scan is tried by hashing again.
 const LOOK_AGAIN: usize = 64;
 
+/// Comparisons of items with centres that building lists may take: some seconds.
+const COMPARISONS: usize = 1 << 33;
+/// Lists that compare more than one code in so many are no better than a scan.
+const PART: usize = 16;
+/// Lists are passed over while they leave more than this share of queries unanswered.
+const VAIN: f64 = 0.3;
+
 /// Picks by measurement.
 pub struct Auto {
     scan: Scan,
@@ -41,11 +52,20 @@ pub struct Auto {
 
 struct Hashed {
     mih: Mih,
+    around: Option<Around>,
     /// Seconds one thread takes to scan for one query, and for each of a large batch.
     scan_one: f64,
     scan_each: f64,
     /// What is learned from queries.
     learned: Mutex<Learned>,
+}
+
+/// Lists around centres, where they are the fastest.
+struct Around {
+    balls: Balls,
+    /// Seconds of one code compared, and of a sample query with `k` = 10.
+    unit: f64,
+    seconds: f64,
 }
 
 struct Learned {
@@ -55,6 +75,9 @@ struct Learned {
     work: Vec<f64>,
     /// How often the scan was preferred.
     scans: usize,
+    /// The share of queries that lists did not answer, and how often they were passed over.
+    vain: f64,
+    passes: usize,
 }
 
 impl Auto {
@@ -90,7 +113,33 @@ impl Hashed {
         };
         let (scan_one, scan_each) = (seconds(&samples.select(&[0])), seconds(&samples));
         let learned = sample(&mih, &samples, GIVE_UP * scan_one.max(scan_each));
-        Hashed { mih, scan_one, scan_each, learned: Mutex::new(learned) }
+        let mih_one = learned.work[power(10)] * learned.unit[power(10)];
+        let around = Balls::parted(codes, COMPARISONS)
+            .and_then(|balls| Around::measure(balls, &samples))
+            .filter(|around| around.seconds < mih_one.min(scan_each));
+        Hashed { mih, around, scan_one, scan_each, learned: Mutex::new(learned) }
+    }
+
+    /// The lists to ask first and the codes they may compare: not more than the rest costs.
+    fn lists(&self, k: usize, queries: usize) -> Option<(&Balls, usize)> {
+        let around = self.around.as_ref()?;
+        let mut learned = self.learned.lock().ok()?;
+        if learned.vain > VAIN {
+            learned.passes += 1;
+            if !learned.passes.is_multiple_of(LOOK_AGAIN) {
+                return None;
+            }
+        }
+        let mih = learned.work[power(k)] * learned.unit[power(k)];
+        let rest = mih.min(self.scan_seconds(queries));
+        Some((&around.balls, whole(rest / around.unit)))
+    }
+
+    /// Corrects how often lists are asked in vain.
+    fn learn_vain(&self, group: usize, vain: usize) {
+        let Ok(mut learned) = self.learned.lock() else { return };
+        let weight = weight(group);
+        learned.vain += weight * (vain as f64 / group as f64 - learned.vain);
     }
 
     /// Seconds of all threads that a scan takes per query of a batch. One query is scanned by
@@ -126,9 +175,29 @@ impl Hashed {
         let Ok(mut learned) = self.learned.lock() else { return };
         let scan = self.scan_units(&learned, k, batch);
         let mean = (work as f64 + scanned as f64 * scan) / group as f64;
-        let weight = 1.0 - 0.9_f64.powi(i32::try_from(group).unwrap_or(i32::MAX));
         let expected = &mut learned.work[power(k)];
-        *expected += weight * (mean - *expected);
+        *expected += weight(group) * (mean - *expected);
+    }
+}
+
+impl Around {
+    /// Times lists on samples; nothing if they do not answer all of them.
+    fn measure(balls: Balls, samples: &Codes) -> Option<Around> {
+        let (mut work, budget) = (0, balls.codes().len() / PART);
+        let mut best = vec![f64::INFINITY; samples.len()];
+        for _ in 0..ROUNDS {
+            work = 0;
+            for (best, code) in best.iter_mut().zip(samples.iter()) {
+                let start = now();
+                let (top, compared) = balls.one(code, &Query::nearest(11), budget);
+                *best = best.min(now() - start);
+                top?;
+                work += compared;
+            }
+        }
+        let seconds: f64 = best.iter().sum();
+        let unit = seconds / work.max(1) as f64;
+        Some(Around { balls, unit, seconds: seconds / samples.len() as f64 })
     }
 }
 
@@ -168,7 +237,7 @@ fn sample(mih: &Mih, samples: &Codes, limit: f64) -> Learned {
         };
         (0..=usize::BITS as usize).map(at).collect()
     };
-    Learned { unit: line(prices), work: line(means), scans: 0 }
+    Learned { unit: line(prices), work: line(means), scans: 0, vain: 0.0, passes: 0 }
 }
 
 /// Seconds this thread has worked, so that a busy machine does not falsify the comparison; by the
@@ -184,6 +253,11 @@ fn now() -> f64 {
         static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
         START.get_or_init(std::time::Instant::now).elapsed().as_secs_f64()
     }
+}
+
+/// How much the mean of a group of queries moves what was learned before.
+fn weight(group: usize) -> f64 {
+    1.0 - 0.9_f64.powi(i32::try_from(group).unwrap_or(i32::MAX))
 }
 
 /// Units of work as a whole number; more than fit are all there are.
@@ -220,7 +294,32 @@ impl Index for Auto {
         let mut rest: Vec<(u32, u32)> = Vec::new();
         let all: Vec<u32> = (0..u32::try_from(queries.len()).unwrap_or(u32::MAX)).collect();
         let (trial, others) = all.split_at(TRIAL.min(all.len()));
-        for group in [trial, others].into_iter().filter(|group| !group.is_empty()) {
+        let mut lists = hashed.lists(k, queries.len());
+        for group in [trial, others] {
+            let mut left = group.to_vec();
+            if let Some((balls, budget)) = lists {
+                let one = |&q: &u32| {
+                    let (top, _) = balls.one(queries.code(q as usize), query, budget);
+                    top.map(|top| query.page(first(top.into_keys(), query.depth())))
+                };
+                let found: Vec<_> = group.par_iter().map(one).collect();
+                left.clear();
+                for (&q, hits) in group.iter().zip(found) {
+                    match hits {
+                        Some(hits) => answers[q as usize] = hits,
+                        None => left.push(q),
+                    }
+                }
+                if !group.is_empty() {
+                    hashed.learn_vain(group.len(), left.len());
+                }
+                // where most of the trial was in vain, the others do not try
+                lists = lists.filter(|_| left.len() * 2 <= group.len());
+            }
+            let group = &left[..];
+            if group.is_empty() {
+                continue;
+            }
             let Some(budget) = hashed.budget(k, queries.len()) else {
                 let below = query.below(self.codes());
                 rest.extend(group.iter().map(|&q| (q, below)));
@@ -259,7 +358,11 @@ impl Index for Auto {
     }
 
     fn extra_bytes(&self) -> usize {
-        self.hashed.as_ref().map_or(0, |hashed| hashed.mih.extra_bytes())
+        self.hashed.as_ref().map_or(0, |hashed| {
+            let lists =
+                hashed.around.as_ref().map_or(0, |around| around.balls.extra_bytes());
+            hashed.mih.extra_bytes() + lists
+        })
     }
 
     fn explain(&self) -> String {
@@ -270,8 +373,12 @@ impl Index for Auto {
         let mih = one.unwrap_or(0.0);
         let (scan_one, scan_each) = (hashed.scan_seconds(1), hashed.scan_each);
         let pick = |mih: f64, scan: f64| if mih < scan { "mih" } else { "scan" };
+        let lists = hashed.around.as_ref().map_or(String::new(), |around| {
+            let (one, what) = (around.seconds * 1e6, around.balls.explain());
+            format!("{what}, {one:.1} us a query; where they do not do, ")
+        });
         format!(
-            "auto: {} for one query (mih {:.1} us, scan {:.1} us), {} in batches (mih {:.1} us, \
+            "auto: {lists}{} for one query (mih {:.1} us, scan {:.1} us), {} in batches (mih {:.1} us, \
              scan {:.1} us a query), by {SAMPLES} sample queries with k = 10; {}",
             pick(mih, scan_one),
             mih * 1e6,

@@ -5,6 +5,7 @@
 //! (`tests/index_conformance.rs`). They differ in time and memory only.
 
 mod auto;
+mod balls;
 mod filter;
 mod items;
 mod large;
@@ -14,6 +15,7 @@ mod scan;
 mod top;
 
 pub use auto::Auto;
+pub use balls::Balls;
 pub use filter::{Filter, LabelNames};
 pub use items::ItemSet;
 pub use mih::{Form, Mih};
@@ -162,8 +164,13 @@ pub const INDEXES: &[Kind] = &[
         build: |codes, progress| Ok(Box::new(Mih::new(codes, Form::Fast, progress)?)),
     },
     Kind {
+        name: "balls",
+        about: "lists around centres, for codes that lie so: little more than a second copy",
+        build: |codes, _| Ok(Box::new(Balls::new(codes)?)),
+    },
+    Kind {
         name: "auto",
-        about: "measures scan and mih on the codes and takes the faster, query by query",
+        about: "measures the others on the codes and takes the fastest, query by query",
         build: |codes, progress| Ok(Box::new(Auto::new(codes, progress)?)),
     },
 ];

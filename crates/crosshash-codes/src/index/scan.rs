@@ -19,6 +19,10 @@ use crate::{Codes, Result};
 
 /// Words of codes in a block: 32 KiB.
 const BLOCK_WORDS: usize = 4096;
+/// Words in a block that few queries read row by row: it passes the caches once.
+const ROW_WORDS: usize = 1 << 16;
+/// Words of two lines of the cache.
+const TWO_LINES: usize = 16;
 /// Codes in the first blocks, as long as there is no k-th distance worth the name.
 const FIRST_BLOCK: usize = 256;
 /// Codes that give the first bound.
@@ -27,6 +31,9 @@ const PRIME: usize = 2048;
 const TILE: usize = 256;
 /// So few queries do not pay for turning rows into planes.
 const FEW_QUERIES: usize = 3;
+/// So many queries over a block leave time to ask the caches for the next one; the lines of a
+/// block all at once only stand in the way of one query.
+const AHEAD_QUERIES: usize = 16;
 /// A part of the database is worth a thread of its own from so many words.
 const PART_WORDS: usize = 1 << 15;
 /// Below one allowed item in so many, allowed items are visited one by one.
@@ -119,19 +126,30 @@ impl Scan {
             .map(|below| Ascending::new(query.depth(), below.load(Ordering::Relaxed)))
             .collect();
         let (mut scratch, mut found) = (Vec::new(), Vec::new());
-        let largest = (BLOCK_WORDS / width).max(FIRST_BLOCK);
-        let (mut start, mut size) =
-            (range.start, if primed { largest } else { FIRST_BLOCK });
+        let by_rows = tile.len() <= FEW_QUERIES && self.kernel.reads_rows(width);
+        let block = (BLOCK_WORDS / width).max(FIRST_BLOCK);
+        let largest = if by_rows { ROW_WORDS / width } else { block };
+        let (mut start, mut size) = (range.start, if primed { block } else { FIRST_BLOCK });
         while start < range.end {
             let end = (start + size).min(range.end);
             let rows = &self.codes.words()[start * width..end * width];
-            let by_rows = tile.len() <= FEW_QUERIES && self.kernel.reads_rows(width);
             if width > 1 && !by_rows {
                 self.kernel.to_planes(rows, width, &mut scratch);
             }
             let words = if width == 1 { rows } else { &scratch[..] };
             let planes = Planes { words, stride: end - start };
+            // the caches are asked for the next block while the queries pass over this one
+            let next = (end + block).min(range.end);
+            let next = &self.codes.words()[end * width..next * width];
+            let mut soon = (0..next.len()).step_by(TWO_LINES).map(line);
+            let each = next.len().div_ceil(TWO_LINES).div_ceil(tile.len().max(1));
             for ((top, &q), known) in tops.iter_mut().zip(tile).zip(known) {
+                if tile.len() >= AHEAD_QUERIES {
+                    let next = Planes { words: next, stride: next.len() };
+                    soon.by_ref().take(each).for_each(|line| {
+                        self.kernel.fetch(1, next, std::slice::from_ref(&line));
+                    });
+                }
                 top.lower(known.load(Ordering::Relaxed));
                 let code = queries.code(q as usize);
                 found.clear();
@@ -240,6 +258,12 @@ fn take(found: &[u64], start: usize, query: &Query<'_>, top: &mut Ascending) {
             top.offer(distance, item);
         }
     }
+}
+
+/// An empty stretch where two lines begin.
+#[expect(clippy::cast_possible_truncation, reason = "a block has some thousand words")]
+fn line(at: usize) -> Range<u32> {
+    at as u32..at as u32
 }
 
 /// All codes of a block.

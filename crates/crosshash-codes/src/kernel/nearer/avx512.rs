@@ -7,7 +7,7 @@
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-use super::Planes;
+use super::{Planes, unkey};
 
 /// Lanes of a vector.
 const LANES: usize = 8;
@@ -99,7 +99,7 @@ unsafe fn run<const W: usize, const V: usize>(
     }
 }
 
-/// Rows of two words against one query, eight rows to two vectors.
+/// Rows of two words against one query, eight rows to two vectors, at several places at once.
 pub(super) fn nearer_pairs(query: [u64; 2], rows: &[u64], below: u32, out: &mut Vec<u64>) {
     // SAFETY: `Kernel::available` offers this kernel only where AVX-512F and VPOPCNTDQ exist.
     unsafe { pairs(query, rows, below, out) }
@@ -113,18 +113,22 @@ fn pairs(query: [u64; 2], rows: &[u64], below: u32, out: &mut Vec<u64>) {
     let limit = _mm512_set1_epi64(i64::from(below));
     // sums come as rows 0 4 1 5 2 6 3 7
     let order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
-    let (groups, rest) = rows.as_chunks::<{ V * 16 }>();
-    for (nth, group) in groups.iter().enumerate() {
+    // one stream of memory does not fill the lines between the core and memory, V of them do
+    let part = rows.len() / (V * 2 * LANES) * (2 * LANES);
+    let (parts, rest) = rows.split_at(V * part);
+    let before = out.len();
+    for at in (0..part).step_by(2 * LANES) {
         let mut distances = [_mm512_setzero_si512(); V];
-        for (v, pair) in group.as_chunks::<16>().0.iter().enumerate() {
-            let ahead = pair.as_ptr().wrapping_add(WORDS_AHEAD);
+        for v in 0..V {
+            let pair = parts[v * part + at..][..2 * LANES].as_ptr();
+            let ahead = pair.wrapping_add(WORDS_AHEAD);
             _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
             _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(LANES).cast());
             // SAFETY: 128 bytes are there; the loads are unaligned.
             let (low, high) = unsafe {
                 (
-                    _mm512_loadu_si512(pair.as_ptr().cast()),
-                    _mm512_loadu_si512(pair[LANES..].as_ptr().cast()),
+                    _mm512_loadu_si512(pair.cast()),
+                    _mm512_loadu_si512(pair.add(LANES).cast()),
                 )
             };
             let low = _mm512_popcnt_epi64(_mm512_xor_si512(low, both));
@@ -143,12 +147,14 @@ fn pairs(query: [u64; 2], rows: &[u64], below: u32, out: &mut Vec<u64>) {
                 let sorted = _mm512_permutexvar_epi64(order, distances[v]);
                 let near = _mm512_cmplt_epu64_mask(sorted, limit);
                 if near != 0 {
-                    push(out, near, sorted, (nth * V + v) * LANES);
+                    push(out, near, sorted, (v * part + at) / 2);
                 }
             }
         }
     }
-    let done = groups.len() * V * LANES;
+    // found in the order of the streams' progress, wanted by position
+    out[before..].sort_unstable_by_key(|&key| unkey(key).1);
+    let done = parts.len() / 2;
     for (at, row) in rest.as_chunks::<2>().0.iter().enumerate() {
         let ones = (row[0] ^ query[0]).count_ones() + (row[1] ^ query[1]).count_ones();
         if ones < below {

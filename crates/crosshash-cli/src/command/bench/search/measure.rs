@@ -12,6 +12,9 @@ use super::Row;
 /// A setting is repeated for so many seconds, and at least so often.
 const SECONDS: f64 = 1.0;
 const ROUNDS: usize = 3;
+/// Passes over memory, of which the best counts, and places a thread reads side by side.
+const PASSES: usize = 8;
+const STREAMS: usize = 8;
 /// Single queries asked one after the other in a round.
 const SINGLES: usize = 100;
 
@@ -119,7 +122,7 @@ fn cpu_seconds() -> f64 {
 }
 
 /// Gigabytes that `threads` threads read in a second of their time, from more memory than caches
-/// usually hold.
+/// usually hold: each at several places at once, for one place does not keep a core busy.
 pub(super) fn bandwidth(threads: usize) -> f64 {
     let words = vec![1_u64; 1 << 26];
     let Ok(pool) = rayon::ThreadPoolBuilder::new().num_threads(threads).build() else {
@@ -127,15 +130,27 @@ pub(super) fn bandwidth(threads: usize) -> f64 {
     };
     let part = words.len() / threads.max(1);
     let mut best = f64::INFINITY;
-    for _ in 0..5 {
+    for _ in 0..PASSES {
         let start = cpu_seconds();
-        let sum: u64 = pool.install(|| {
-            let sum =
-                |part: &[u64]| part.iter().fold(0, |all: u64, w| all.wrapping_add(*w));
-            words.par_chunks(part).map(sum).sum()
-        });
+        let sum: u64 = pool.install(|| words.par_chunks(part).map(sum).sum());
         std::hint::black_box(sum);
         best = best.min((cpu_seconds() - start) / threads.max(1) as f64);
     }
     (words.len() * 8) as f64 / best * 1e-9
+}
+
+/// The sum of all words, read in streams side by side, a line of the cache at a time.
+fn sum(words: &[u64]) -> u64 {
+    let (lines, rest) = words.as_chunks::<8>();
+    let length = (lines.len() / STREAMS).max(1);
+    let streams: Vec<&[[u64; 8]]> = lines.chunks_exact(length).take(STREAMS).collect();
+    let mut sums = [0_u64; 8];
+    let mut add = |line: &[u64; 8]| {
+        sums.iter_mut().zip(line).for_each(|(sum, word)| *sum = sum.wrapping_add(*word));
+    };
+    for at in 0..length {
+        streams.iter().filter_map(|stream| stream.get(at)).for_each(&mut add);
+    }
+    lines.iter().skip(length * streams.len()).for_each(&mut add);
+    sums.iter().chain(rest).fold(0, |all, word| all.wrapping_add(*word))
 }
