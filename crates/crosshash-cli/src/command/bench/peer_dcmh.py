@@ -32,6 +32,7 @@ sgds = [torch.optim.SGD(t.parameters(), lr=rate, momentum=0.9, weight_decay=1e-4
 with torch.no_grad():
     buffers = [torch.cat([t(x) for x in xs.split(1000)]) for t, xs in zip(towers, inputs)]
 codes = torch.where(buffers[0] + buffers[1] >= 0, 1.0, -1.0)
+ETA = 0.001  # as ours; with 1 the old buffer makes steps overshoot
 
 
 def step(m):
@@ -44,7 +45,7 @@ def step(m):
     quantisation = (codes[rows] - f).pow(2).sum()
     # the balance of the whole buffer, whose gradient reaches the rows of the batch
     balance = (buffers[m].sum(0) + f.sum(0) - f.detach().sum(0)).pow(2).sum()
-    loss = (pairs + quantisation + balance) / (len(rows) * n)
+    loss = (pairs + quantisation + ETA * balance) / (len(rows) * n)
     sgds[m].zero_grad(set_to_none=True)
     loss.backward()
     sgds[m].step()
