@@ -53,14 +53,15 @@ impl Method for Cvh {
                     .map(|(items, chosen)| View::of(items, chosen))
                     .collect::<Result<_>>()?;
                 let similarity = Similarity::of(&items[0], &pairs[0])?;
-                let own =
-                    |view: &View| ridged(covariance(view, view, None), run.raw.cca.ridge);
+                let ridge = run.raw.cca.ridge;
+                let own = |view: &View| ridged(covariance(view, view, None), ridge);
                 let own: Vec<Matrix> = views.iter().map(own).collect();
                 // W has no more directions than there are labels, nor than the narrowest
                 // modality has numbers; beyond, items are told apart by noise.
                 let widths = views.iter().map(View::used);
                 let most = widths.chain([similarity.labels()]).min().unwrap_or(0).max(1);
-                let found = solve(&views, own, &similarity, run.bits.get().min(most))?;
+                let count = run.bits.get().min(most);
+                let found = solve(&views, own, &similarity, ridge, count)?;
                 let sides = found.weights.into_iter().zip(&views);
                 let linear =
                     sides.map(|(weights, view)| Linear { weights, mean: view.mean() });
@@ -129,6 +130,7 @@ fn solve(
     views: &[View],
     own: Vec<Matrix>,
     similarity: &Similarity,
+    ridge: f64,
     count: usize,
 ) -> Result<Directions> {
     let n_views = views.len() as f64;
@@ -137,8 +139,9 @@ fn solve(
         if a != b {
             return weighted;
         }
-        // -(2 (D - W) + (K - 1) D)
-        let degrees = similarity.degrees(&views[a], &views[a]);
+        // -(2 (D - W) + (K - 1) D). D has the ridge of the constraint: without it a direction in
+        // which nothing varies would cost nothing, and come before those that tell labels apart.
+        let degrees = ridged(similarity.degrees(&views[a], &views[a]), ridge);
         Matrix::from_fn(degrees.rows(), degrees.columns, |i, j| {
             2.0 * weighted.at(i, j) - (n_views + 1.0) * degrees.at(i, j)
         })
@@ -155,7 +158,8 @@ mod tests {
     fn without_labels_it_is_cca() {
         let Case { views, own, correlations } = case();
         let similarity = Similarity { factor: None };
-        let found = solve(&views, own.to_vec(), &similarity, correlations.len()).unwrap();
+        let found =
+            solve(&views, own.to_vec(), &similarity, 0.0, correlations.len()).unwrap();
         for (found, rho) in found.values.iter().zip(&correlations) {
             // X^T X without its ridge stands on the left, with it on the right
             assert!((found - (rho - 1.0)).abs() < 1e-3, "{found} for {rho} - 1");
