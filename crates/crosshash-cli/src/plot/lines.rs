@@ -48,7 +48,8 @@ pub(crate) fn draw(path: &Path, title: &str, panels: &[Panel]) -> Result<()> {
     let mut svg = String::new();
     {
         let n = u32::try_from(panels.len().max(1))?;
-        let crowded = panels.iter().find(|panel| panel.series.len() > INSIDE);
+        let fullest = panels.iter().max_by_key(|panel| panel.series.len());
+        let crowded = fullest.filter(|panel| panel.series.len() > INSIDE);
         let beside = if crowded.is_some() { BESIDE } else { 0 };
         let size = (PANEL.0 * n + beside, PANEL.1 + 40);
         let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
