@@ -214,10 +214,24 @@ pub(super) fn directions(
     }
     let found = largest(&whole, count);
     let part = |(k, factor): (usize, &Cholesky)| {
-        factor.backward(&found.vectors.rows_of(starts[k]..starts[k] + widths[k]))
+        factor.backward(&unit(found.vectors.rows_of(starts[k]..starts[k] + widths[k])))
     };
     let weights = factors.iter().enumerate().map(part).collect();
     Ok(Directions { weights, values: found.values })
+}
+
+/// Columns of length 1: directions of variance 1 in each view by itself, so that what mixes
+/// them mixes all views alike.
+fn unit(mut columns: Matrix) -> Matrix {
+    let mut squares = vec![0.0; columns.columns];
+    for i in 0..columns.rows() {
+        squares.iter_mut().zip(columns.row(i)).for_each(|(sum, x)| *sum += x * x);
+    }
+    for i in 0..columns.rows() {
+        let row = columns.row_mut(i).iter_mut().zip(&squares);
+        row.for_each(|(x, square)| *x /= square.sqrt().max(f64::MIN_POSITIVE));
+    }
+    columns
 }
 
 #[cfg(test)]
