@@ -70,7 +70,7 @@ pub fn embed(
     model: &Model,
     training: &Training<'_>,
     options: &Options,
-    progress: &dyn Fn(usize),
+    progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<Spot>> {
     let labels = chosen(model, training, options)?;
     let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
@@ -141,7 +141,7 @@ fn places(
     width: usize,
     start: Vec<f32>,
     options: &Options,
-    progress: &dyn Fn(usize),
+    progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<f32>> {
     let points: Vec<&[f32]> = rows.chunks_exact(width).collect();
     let perplexity = options.perplexity;
@@ -153,13 +153,18 @@ fn places(
         )));
     }
     let near = neighbours(&points, perplexity);
-    let mut tsne: bhtsne::tSNE<'_, f32, &[f32]> = bhtsne::tSNE::new(&points);
-    tsne.perplexity(perplexity)
-        .epochs(options.iterations)
-        .initial_embedding(start)
-        .epoch_callback(|epoch, _| progress(epoch))
-        .barnes_hut_with_neighbors(THETA, &near);
-    Ok(tsne.embedding())
+    // On one thread: on several the crate adds forces up in the order in which they come.
+    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+    let alone = alone.map_err(|err| Error::content(format!("starting a thread: {err}")))?;
+    Ok(alone.install(|| {
+        let mut tsne: bhtsne::tSNE<'_, f32, &[f32]> = bhtsne::tSNE::new(&points);
+        tsne.perplexity(perplexity)
+            .epochs(options.iterations)
+            .initial_embedding(start)
+            .epoch_callback(|epoch, _| progress(epoch))
+            .barnes_hut_with_neighbors(THETA, &near);
+        tsne.embedding()
+    }))
 }
 
 /// The three times perplexity nearest points of each, by distance and then by number. The crate

@@ -54,7 +54,7 @@ pub(crate) fn draw(path: &Path, title: &str, panels: &[Panel]) -> Result<()> {
         let size = (PANEL.0 * n + beside, PANEL.1 + 40);
         let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         root.fill(&WHITE)?;
-        let root = root.titled(title, (FONT, 18))?;
+        let root = root.titled(title, (FONT, title_size(title, size.0)))?;
         let (left, right) = root.split_horizontally(PANEL.0 * n);
         for (area, panel) in left.split_evenly((1, panels.len().max(1))).iter().zip(panels)
         {
@@ -66,6 +66,12 @@ pub(crate) fn draw(path: &Path, title: &str, panels: &[Panel]) -> Result<()> {
         root.present()?;
     }
     crate::file::write(path, &svg)
+}
+
+/// A title's letters are as large as 18, and smaller where it would not fit the width.
+fn title_size(title: &str, width: u32) -> f64 {
+    const LETTER: f64 = 0.6; // the width of a letter, about, by its size
+    (f64::from(width) / (LETTER * title.chars().count().max(1) as f64)).min(18.0)
 }
 
 fn draw_panel(

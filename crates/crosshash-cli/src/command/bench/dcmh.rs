@@ -4,10 +4,10 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use crosshash::config::RawRun;
 use crosshash::data::{Analysis, Plan};
 use crosshash::train::unwatched;
@@ -94,19 +94,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 fn child(args: &Args, folder: &Path) -> Result<Measured> {
     let hidden: Vec<String> = args.hidden.iter().map(ToString::to_string).collect();
-    let output = Command::new(std::env::current_exe()?)
-        .args(["--threads", &rayon::current_num_threads().to_string(), "bench", "dcmh"])
-        .args(["--bits", &args.bits.to_string(), "--batch", &args.batch.to_string()])
-        .args(["--hidden", &hidden.join(",")])
-        .arg("--measure")
-        .arg(folder)
-        .stderr(Stdio::inherit())
-        .output()
-        .context("starting crosshash")?;
-    if !output.status.success() {
-        bail!("the measurement failed ({}); its message stands above", output.status);
-    }
-    serde_json::from_slice(&output.stdout).context("the answer of the measurement")
+    let (bits, batch) = (args.bits.to_string(), args.batch.to_string());
+    let (hidden, folder) = (hidden.join(","), folder.display().to_string());
+    let arguments =
+        ["bench", "dcmh", "--bits", &bits, "--batch", &batch, "--hidden", &hidden];
+    peer::this_program(
+        &arguments
+            .into_iter()
+            .chain(["--measure", &folder])
+            .map(String::from)
+            .collect::<Vec<_>>(),
+    )
 }
 
 fn peer(

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// What became of the peer.
@@ -66,6 +67,21 @@ pub(crate) fn run_in<A: AsRef<OsStr>>(
         bail!("the python3 peer failed ({}); its message stands above", output.status);
     }
     Ok(Peer::Ran(serde_json::from_slice(&output.stdout).context("the peer's answer")?))
+}
+
+/// Runs this program again with `arguments`, so that its peak of memory is its own; it answers with
+/// one JSON object on stdout.
+pub(crate) fn this_program<T: DeserializeOwned>(arguments: &[String]) -> Result<T> {
+    let output = Command::new(std::env::current_exe()?)
+        .args(["--threads", &rayon::current_num_threads().to_string()])
+        .args(arguments)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("starting crosshash")?;
+    if !output.status.success() {
+        bail!("the measurement failed ({}); its message stands above", output.status);
+    }
+    serde_json::from_slice(&output.stdout).context("the answer of the measurement")
 }
 
 /// The most memory this process has used so far, in MiB, where the system tells.

@@ -7,7 +7,7 @@
 use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
@@ -350,19 +350,13 @@ fn sparse(rows: &data::Dense) -> Result<Sparse> {
 /// Ours, in a process of its own.
 fn ours(args: &Args, folder: &Path, form: Form) -> Result<Measured> {
     let name = form.to_possible_value().context("a form has a name")?;
-    let output = Command::new(std::env::current_exe()?)
-        .args(["--threads", &rayon::current_num_threads().to_string(), "bench", "train"])
-        .args(["--bits", &args.bits.to_string(), "--batch", &args.batch.to_string()])
-        .arg("--measure")
-        .arg(folder)
-        .args(["--form", name.get_name()])
-        .stderr(Stdio::inherit())
-        .output()
-        .context("starting crosshash")?;
-    if !output.status.success() {
-        bail!("the measurement failed ({}); its message stands above", output.status);
-    }
-    serde_json::from_slice(&output.stdout).context("the answer of the measurement")
+    let (bits, batch) = (args.bits.to_string(), args.batch.to_string());
+    let folder = folder.display().to_string();
+    let measure = ["--measure", &folder, "--form", name.get_name()];
+    let arguments = ["bench", "train", "--bits", &bits, "--batch", &batch];
+    peer::this_program(
+        &arguments.into_iter().chain(measure).map(String::from).collect::<Vec<_>>(),
+    )
 }
 
 /// PyTorch's; the inner error says why it cannot run.
