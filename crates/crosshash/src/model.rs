@@ -6,7 +6,6 @@
 
 use std::path::Path;
 
-use burn::tensor::Device;
 use crosshash_codes::Bits;
 use crosshash_codes::write::atomically;
 use serde::{Deserialize, Serialize};
@@ -124,7 +123,7 @@ impl Model {
         let bits = Bits::new(found.bits)?;
         let path = folder.join(MODEL_WEIGHTS);
         let (mut arrays, _) = Arrays::read(&path)?;
-        let device = Device::flex().autodiff();
+        let device = crate::device::learning();
         let mut sides = Vec::new();
         for Described { name, tower, preparation } in found.modalities {
             let misfit = |what: &str| {
@@ -144,7 +143,7 @@ impl Model {
                 }
                 let Array { columns, values } = arrays.take(&format!("{name}.{part}"))?;
                 let velocity = vec![0.0; values.len()];
-                matrices.push(Matrix { name: part, columns, values, velocity });
+                matrices.push(Matrix { name: part.into(), columns, values, velocity });
             }
             let tower = Tower::from_matrices(tower, matrices, &device)
                 .ok_or_else(|| misfit("weights"))?;

@@ -133,7 +133,17 @@ impl Param {
     pub fn step(&mut self, grads: &mut Gradients, sgd: Sgd) {
         let Some(gradient) = self.leaf.grad_remove(grads) else { return };
         let gradient = gradient.into_data();
-        let gradient: &[f32] = gradient.as_slice().expect("single precision");
+        self.follow(gradient.as_slice().expect("single precision"), sgd);
+    }
+
+    /// Takes the gradient that a backward pass left for this matrix, by rows.
+    pub fn gradient(&self, grads: &mut Gradients) -> Option<Vec<f32>> {
+        self.leaf.grad_remove(grads).map(floats)
+    }
+
+    /// One step along a gradient, by rows.
+    pub fn follow(&mut self, gradient: &[f32], sgd: Sgd) {
+        assert_eq!(gradient.len(), self.velocity.len(), "one gradient per value");
         // The backward pass is over: the values are ours alone and are not copied.
         let empty = Tensor::empty([1, 1], &self.device);
         let leaf = std::mem::replace(&mut self.leaf, empty);

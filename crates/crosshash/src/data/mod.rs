@@ -39,6 +39,7 @@ mod text;
 mod training;
 mod units;
 
+pub(crate) use bytes::Bytes;
 pub use dense::{Dense, Number};
 pub use features::{Features, PicturePlace, Pictures, Texts};
 pub use manifest::{

@@ -107,7 +107,7 @@ impl Method for Dcmh {
     ) -> Result<Box<dyn Fitting<'r> + 'r>> {
         let items = Items::every(run, training, analysis)?;
         let mut rng = ChaCha8Rng::seed_from_u64(run.raw.seed);
-        let device = Device::flex().autodiff();
+        let device = crate::device::learning();
         let towers = items.iter().map(|items| {
             let shape = run.shape(&items.name, &items.preparation, 0);
             Tower::new(shape, &mut rng, &device)
@@ -159,7 +159,7 @@ impl<'r> Pairwise<'r> {
             sides.push(PairSide { items, pairs, labels, tower, buffer });
         }
         let codes = codes(sides.iter().map(|side| &side.buffer[..]));
-        let (first, device) = (history.len(), Device::flex().autodiff());
+        let (first, device) = (history.len(), crate::device::learning());
         let mut new =
             Pairwise { run, first, labels, sides, codes, history, best: None, device };
         new.best = best.map(|best| (best, new.matrices()));

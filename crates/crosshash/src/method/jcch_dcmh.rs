@@ -12,7 +12,6 @@
 //! the length that DCMH pulls to, because JCCH's are as long as its centres (this changes no code);
 //! the best epoch by validation may be one of JCCH's.
 
-use burn::tensor::Device;
 
 use super::dcmh::{self, Pairwise};
 use super::items::pairs;
@@ -164,6 +163,6 @@ fn carried(items: &Items, tower: &Tower, pairs: &[usize]) -> Result<Tower> {
     };
     let matrices = tower.matrices(true).into_iter().map(heads).collect();
     let shape = crate::tower::Shape { classes: 0, ..shape };
-    Tower::from_matrices(shape, matrices, &Device::flex().autodiff())
+    Tower::from_matrices(shape, matrices, &crate::device::learning())
         .ok_or_else(|| Error::content("a tower of another size"))
 }

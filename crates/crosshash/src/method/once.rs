@@ -9,7 +9,6 @@
 //! spread over the bits by one random projection for all modalities, `W R`, R of N(0, 1), the same
 //! for every seed.
 
-use burn::tensor::Device;
 use crosshash_codes::Bits;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
@@ -152,8 +151,8 @@ pub(super) fn linear(items: &Items, Linear { weights, mean }: &Linear) -> Tower 
     let mean = Matrix { columns: mean.len(), values: mean.clone() };
     let bias = mean.times(weights);
     #[expect(clippy::cast_possible_truncation, reason = "towers are single precision")]
-    let matrix = |name, values: &[f64], sign: f64| tower::Matrix {
-        name,
+    let matrix = |name: &'static str, values: &[f64], sign: f64| tower::Matrix {
+        name: name.into(),
         columns,
         velocity: vec![0.0; values.len()],
         values: values.iter().map(|x| (sign * x) as f32).collect(),
@@ -162,6 +161,6 @@ pub(super) fn linear(items: &Items, Linear { weights, mean }: &Linear) -> Tower 
         matrix("heads.weight", &weights.values, 1.0),
         matrix("heads.bias", &bias.values, -1.0),
     ];
-    let device = Device::flex().autodiff();
+    let device = crate::device::learning();
     Tower::from_matrices(shape, matrices, &device).expect("sizes made here")
 }

@@ -50,7 +50,7 @@ impl DenseLayer {
 
     pub(super) fn matrices(&self, names: [&'static str; 2], moving: bool) -> Vec<Matrix> {
         let matrix = |(name, param): (&'static str, &Param)| Matrix {
-            name,
+            name: name.into(),
             columns: param.shape()[1],
             values: param.values(),
             velocity: if moving { param.velocity().to_vec() } else { Vec::new() },

@@ -92,8 +92,8 @@ impl FirstLayer {
     /// Weights and bias.
     pub(super) fn matrices(&self, names: [&'static str; 2], moving: bool) -> Vec<Matrix> {
         let columns = self.columns;
-        let matrix = |name, values: &[f32], velocity: &[f32]| Matrix {
-            name,
+        let matrix = |name: &'static str, values: &[f32], velocity: &[f32]| Matrix {
+            name: name.into(),
             columns,
             values: values.to_vec(),
             velocity: if moving { velocity.to_vec() } else { Vec::new() },

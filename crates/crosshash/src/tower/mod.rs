@@ -15,6 +15,8 @@ mod dense;
 mod first;
 mod sparse;
 
+use std::borrow::Cow;
+
 use burn::tensor::{Device, Gradients, Tensor, TensorData, activation::relu};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -85,7 +87,7 @@ enum First {
 /// One learnt matrix by name: values and velocity by rows, and how many columns.
 pub struct Matrix {
     /// Its name in the tower.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Columns.
     pub columns: usize,
     /// The values.

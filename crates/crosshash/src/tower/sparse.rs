@@ -38,7 +38,7 @@ impl SparseLayer {
     /// From weights, by rows of `columns`; the bias is 0.
     pub(super) fn new(weights: Vec<f32>, columns: usize) -> SparseLayer {
         let matrix = |values: Vec<f32>| Matrix {
-            name: "",
+            name: "".into(),
             columns,
             velocity: vec![0.0; values.len()],
             values,
@@ -146,13 +146,13 @@ impl SparseLayer {
             self.rows.iter().flat_map(part).copied().collect()
         };
         let weight = Matrix {
-            name: names[0],
+            name: names[0].into(),
             columns: self.columns,
             values: all(|row| &row.value),
             velocity: if moving { all(|row| &row.velocity) } else { Vec::new() },
         };
         let bias = Matrix {
-            name: names[1],
+            name: names[1].into(),
             columns: self.columns,
             values: self.bias.clone(),
             velocity: if moving { self.bias_velocity.clone() } else { Vec::new() },

@@ -96,7 +96,7 @@ impl<'a> Trainer<'a> {
         analysis: &dyn Fn(&str) -> Analysis,
     ) -> Result<Trainer<'a>> {
         let names = modalities(run, training)?;
-        let device = Device::flex().autodiff();
+        let device = crate::device::learning();
         let mut rng = ChaCha8Rng::seed_from_u64(run.raw.seed);
         let views: Vec<_> =
             names.iter().map(|&m| training.train(m)).collect::<Result<_>>()?;
@@ -447,7 +447,7 @@ impl<'a> Trainer<'a> {
             for name in side.tower.names() {
                 let (columns, values, velocity) =
                     take(&format!("{}.{name}", side.items.name))?;
-                matrices.push(Matrix { name, columns, values, velocity });
+                matrices.push(Matrix { name: name.into(), columns, values, velocity });
             }
             let misfit = || {
                 Error::content(format!(

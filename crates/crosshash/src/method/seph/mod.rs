@@ -15,7 +15,6 @@
 mod codes;
 mod regression;
 
-use burn::tensor::Device;
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
@@ -149,8 +148,8 @@ fn solve(
         let rows = Box::new(side.preparation.clone());
         let width = kernel.len();
         side.preparation = Preparation::Kernel { rows, kernel };
-        let matrix = |name, values: Vec<f32>| Matrix {
-            name,
+        let matrix = |name: &'static str, values: Vec<f32>| Matrix {
+            name: name.into(),
             columns: bits,
             velocity: vec![0.0; values.len()],
             values,
@@ -158,7 +157,7 @@ fn solve(
         let matrices =
             vec![matrix("heads.weight", weights), matrix("heads.bias", vec![0.0; bits])];
         let shape = Shape { width, sparse: false, hidden: 0, bits, classes: 0 };
-        let tower = Tower::from_matrices(shape, matrices, &Device::flex().autodiff());
+        let tower = Tower::from_matrices(shape, matrices, &crate::device::learning());
         towers.push(tower.expect("sizes made here"));
     }
     Ok(Some(Solved { towers, loss }))

@@ -1,0 +1,420 @@
+//! Networks on pictures, in the tensor library: frozen, for features, or tuned within a tower.
+//!
+//! [`NETWORKS`] is the table; each is a file that lists its layers, with parameters named as
+//! torchvision or timm name them, so that their state dicts are read by name (`state.rs`). To add
+//! one: a file here, a line in the table, its values in `tests/networks.py`.
+//!
+//! ```
+//! let network = crosshash::network::named("resnet18")?;
+//! assert_eq!((network.width, network.size), (512, 224));
+//! assert!(crosshash::network::named("resnet19").is_err());
+//! # Ok::<(), crosshash::Error>(())
+//! ```
+
+mod alexnet;
+mod conv4;
+mod layer;
+mod resnet;
+mod run;
+mod se_resnext;
+mod state;
+mod vgg;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use rand_chacha::ChaCha8Rng;
+
+use crate::optimise::{Param, Sgd, floats};
+use crate::tower::{Matrix, normal};
+use crate::{Error, Result};
+use layer::{Layer, Role, Spec};
+use run::{Observed, Pass};
+pub(crate) use run::Statistics;
+use state::StateDict;
+
+/// Every network, in the order tables print them.
+pub const NETWORKS: &[&Architecture] = &[
+    &alexnet::ALEXNET,
+    &alexnet::CONVOLUTIONS,
+    &alexnet::MEANS,
+    &vgg::VGG16,
+    &resnet::RESNET18,
+    &resnet::RESNET50,
+    &se_resnext::SE_RESNEXT101,
+    &se_resnext::LEGACY,
+    &conv4::CONV4,
+];
+
+/// Numbers a channel that a normalisation moves towards what it observes (PyTorch's).
+const MOMENTUM: f32 = 0.1;
+/// Pictures computed at a time where nothing is learnt.
+const BLOCK: usize = 16;
+/// Channels of a picture.
+const CHANNELS: usize = 3;
+
+/// A network without its weights.
+pub struct Architecture {
+    /// The name used in configurations.
+    pub name: &'static str,
+    /// In a few words.
+    pub title: &'static str,
+    /// Features per picture.
+    pub width: usize,
+    /// Height and width of the pictures it is used with.
+    pub size: usize,
+    heads: &'static [&'static str], // beginnings of parameters beyond the features
+    layers: fn() -> Vec<Layer>,
+}
+
+/// A network by name.
+pub fn named(name: &str) -> Result<&'static Architecture> {
+    let found = NETWORKS.iter().copied().find(|network| network.name == name);
+    found.ok_or_else(|| Error::unknown("network", name, NETWORKS.iter().map(|n| n.name)))
+}
+
+impl std::fmt::Debug for Architecture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl PartialEq for Architecture {
+    fn eq(&self, other: &Architecture) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Architecture {}
+
+impl Architecture {
+    /// The layers that can be named to freeze up to, in order.
+    pub fn layers(&self) -> Vec<String> {
+        (self.layers)().iter().filter_map(Layer::name).map(str::to_owned).collect()
+    }
+
+    /// How many layers there are up to one by name (or by the beginning of some names: `layer2`),
+    /// with those after it that learn nothing.
+    pub(crate) fn up_to(&self, name: &str) -> Result<usize> {
+        let layers = (self.layers)();
+        let is = |layer: &Layer| {
+            layer.name().is_some_and(|own| {
+                own == name || own.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
+            })
+        };
+        let Some(last) = layers.iter().rposition(is) else {
+            let known = self.layers();
+            return Err(Error::unknown("layer", name, known.iter().map(String::as_str)));
+        };
+        let rest = layers[last + 1..].iter().take_while(|layer| layer.name().is_none());
+        Ok(last + 1 + rest.count())
+    }
+
+    /// How many layers there are.
+    pub(crate) fn depth(&self) -> usize {
+        (self.layers)().len()
+    }
+
+    fn specs(&self) -> Vec<Spec> {
+        let mut specs = Vec::new();
+        (self.layers)().iter().for_each(|layer| layer.specs(&mut specs));
+        specs
+    }
+
+    /// The names and shapes of its parameters, in order.
+    pub fn parameters(&self) -> Vec<(String, Vec<usize>)> {
+        self.specs().into_iter().map(|spec| (spec.name, spec.shape)).collect()
+    }
+}
+
+/// A network with its weights.
+#[derive(Debug)]
+pub struct Network {
+    architecture: &'static Architecture,
+    layers: Vec<Layer>,
+    specs: Vec<Spec>,
+    held: BTreeMap<String, Held>,
+    device: Device, // without autodiff
+}
+
+/// The values of a parameter, as a matrix.
+#[derive(Debug)]
+enum Held {
+    Fixed(Tensor<2>),
+    Learnt(Param),
+}
+
+impl Network {
+    /// Reads weights from a state dict, `.safetensors` or `.pth`; nothing of it is learnt.
+    pub fn open(architecture: &'static Architecture, path: &Path) -> Result<Network> {
+        let specs = architecture.specs();
+        let values = StateDict::open(path)?.read(&specs, architecture.heads)?;
+        Ok(Network::fixed(architecture, values))
+    }
+
+    /// From values, one list per parameter as [`Architecture::parameters`] has them.
+    pub fn from_values(
+        architecture: &'static Architecture,
+        values: Vec<Vec<f32>>,
+    ) -> Result<Network> {
+        let specs = architecture.specs();
+        let lengths = specs.iter().map(Spec::len);
+        if !lengths.eq(values.iter().map(Vec::len)) {
+            let name = architecture.name;
+            return Err(Error::content(format!("the weights are not of the sizes of {name}")));
+        }
+        Ok(Network::fixed(architecture, values))
+    }
+
+    /// With random weights: He's normal ones.
+    pub(crate) fn random(architecture: &'static Architecture, rng: &mut ChaCha8Rng) -> Network {
+        let first = |spec: &Spec| match spec.role {
+            Role::Weight => {
+                let inputs: usize = spec.shape[1..].iter().product();
+                normal(spec.len(), (2.0 / inputs as f64).sqrt(), rng)
+            }
+            Role::Scale | Role::Variance => vec![1.0; spec.len()],
+            Role::Shift | Role::Mean => vec![0.0; spec.len()],
+        };
+        let values = architecture.specs().iter().map(first).collect();
+        Network::fixed(architecture, values)
+    }
+
+    fn fixed(architecture: &'static Architecture, values: Vec<Vec<f32>>) -> Network {
+        let device = crate::device::device();
+        let specs = architecture.specs();
+        let hold = |(spec, values): (&Spec, Vec<f32>)| {
+            (spec.name.clone(), Held::Fixed(matrix(values, spec.columns(), &device)))
+        };
+        let held = specs.iter().zip(values).map(hold).collect();
+        Network { architecture, layers: (architecture.layers)(), specs, held, device }
+    }
+
+    /// Its architecture.
+    pub fn architecture(&self) -> &'static Architecture {
+        self.architecture
+    }
+
+    /// How many layers it has.
+    pub(crate) fn depth(&self) -> usize {
+        self.layers.len()
+    }
+
+    /// Lets everything from a layer on be learnt, from rest.
+    #[must_use]
+    pub(crate) fn learning_from(mut self, layer: usize) -> Network {
+        let mut specs = Vec::new();
+        self.layers[layer..].iter().for_each(|layer| layer.specs(&mut specs));
+        let device = self.device.clone().autodiff();
+        for spec in specs.iter().filter(|spec| spec.is_learnt()) {
+            if let Some(Held::Fixed(values)) = self.held.remove(&spec.name) {
+                let param = Param::new(floats(values), spec.columns(), &device);
+                self.held.insert(spec.name.clone(), Held::Learnt(param));
+            }
+        }
+        self
+    }
+
+    /// The features of pictures given as planes (red, green, blue) of `size` x `size` numbers, one
+    /// picture after the other; by rows of [`Architecture::width`].
+    pub fn features(&self, pixels: &[f32], size: usize) -> Vec<f32> {
+        let all = 0..self.depth();
+        floats(self.apply(&all, Activation::pixels(pixels, size)))
+    }
+
+    /// What some layers give, by rows, without history and with running statistics; block by block.
+    pub(crate) fn apply(&self, layers: &Range<usize>, input: Activation<'_>) -> Tensor<2> {
+        let n = input.len();
+        let blocks = (0..n).step_by(BLOCK).map(|start| {
+            let x = input.part(start..(start + BLOCK).min(n), &self.device);
+            let mut pass = Pass::new(self, false, Statistics::Running);
+            rows(pass.through(&self.layers[layers.clone()], x))
+        });
+        let blocks: Vec<Tensor<2>> = blocks.collect();
+        Tensor::cat(blocks, 0)
+    }
+
+    /// What the layers give before they are rows: to be kept and gone on from.
+    pub(crate) fn kept(&self, layers: &Range<usize>, input: Activation<'_>) -> (Vec<f32>, [usize; 3]) {
+        let n = input.len();
+        let (mut out, mut shape) = (Vec::new(), [0; 3]);
+        for start in (0..n).step_by(BLOCK) {
+            let x = input.part(start..(start + BLOCK).min(n), &self.device);
+            let mut pass = Pass::new(self, false, Statistics::Running);
+            let y = pass.through(&self.layers[layers.clone()], x);
+            let [_, channels, height, width] = y.dims();
+            shape = [channels, height, width];
+            out.extend(floats(y));
+        }
+        (out, shape)
+    }
+
+    /// What some layers give with the history that a backward pass needs, and what their
+    /// normalisations observed.
+    pub(crate) fn learn(
+        &self,
+        layers: &Range<usize>,
+        input: Activation<'_>,
+        statistics: Statistics,
+    ) -> (Tensor<2>, Vec<Observed>) {
+        let x = input.part(0..input.len(), &self.device.clone().autodiff());
+        let mut pass = Pass::new(self, true, statistics);
+        let out = rows(pass.through(&self.layers[layers.clone()], x));
+        (out, pass.observed)
+    }
+
+    /// Moves running statistics towards what was observed.
+    pub(crate) fn observe(&mut self, observed: Vec<Observed>) {
+        for Observed { name, mean, variance, count } in observed {
+            // The running variance is that of the sample.
+            let sample = count as f32 / (count.max(2) - 1) as f32;
+            let mut towards = |part: &str, to: Tensor<1>| {
+                if let Some(Held::Fixed(value)) = self.held.get_mut(&format!("{name}.{part}")) {
+                    let columns = value.dims()[1];
+                    let to = to.reshape([1, columns]);
+                    *value = value.clone() * (1.0 - MOMENTUM) + to * MOMENTUM;
+                }
+            };
+            towards("running_mean", mean);
+            towards("running_var", variance * sample);
+        }
+    }
+
+    /// Adds the gradients of a backward pass to sums, one per learnt parameter in order of names.
+    pub(crate) fn collect(&self, grads: &mut Gradients, sums: &mut Vec<Option<Vec<f32>>>) {
+        let learnt = self.held.values().filter_map(|held| match held {
+            Held::Learnt(param) => Some(param),
+            Held::Fixed(_) => None,
+        });
+        for (at, param) in learnt.enumerate() {
+            if sums.len() == at {
+                sums.push(None);
+            }
+            let Some(found) = param.gradient(grads) else { continue };
+            match &mut sums[at] {
+                Some(sum) => sum.iter_mut().zip(&found).for_each(|(sum, g)| *sum += g),
+                empty => *empty = Some(found),
+            }
+        }
+    }
+
+    /// One step along such sums.
+    pub(crate) fn step(&mut self, sums: Vec<Option<Vec<f32>>>, sgd: Sgd) {
+        let learnt = self.held.values_mut().filter_map(|held| match held {
+            Held::Learnt(param) => Some(param),
+            Held::Fixed(_) => None,
+        });
+        for (param, sum) in learnt.zip(sums) {
+            if let Some(sum) = sum {
+                param.follow(&sum, sgd);
+            }
+        }
+    }
+
+    /// The names of all parameters, in order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.specs.iter().map(|spec| spec.name.as_str())
+    }
+
+    /// Every parameter as it is now, in order; velocities, where asked for, of what is learnt.
+    pub(crate) fn matrices(&self, moving: bool) -> Vec<Matrix> {
+        let matrix = |spec: &Spec| {
+            let (values, velocity) = match &self.held[&spec.name] {
+                Held::Fixed(value) => (floats(value.clone()), Vec::new()),
+                Held::Learnt(param) if moving => (param.values(), param.velocity().to_vec()),
+                Held::Learnt(param) => (param.values(), Vec::new()),
+            };
+            Matrix { name: spec.name.clone().into(), columns: spec.columns(), values, velocity }
+        };
+        self.specs.iter().map(matrix).collect()
+    }
+
+    /// Sets every parameter, as [`Network::matrices`] gave them; false if they do not fit.
+    pub(crate) fn restore(&mut self, matrices: Vec<Matrix>) -> bool {
+        if matrices.len() != self.specs.len() {
+            return false;
+        }
+        let autodiff = self.device.clone().autodiff();
+        for (spec, m) in self.specs.iter().zip(matrices) {
+            if m.name != spec.name || m.columns != spec.columns() || m.values.len() != spec.len() {
+                return false;
+            }
+            let held = match &self.held[&spec.name] {
+                Held::Fixed(_) => Held::Fixed(matrix(m.values, m.columns, &self.device)),
+                Held::Learnt(_) => {
+                    let still = vec![0.0; m.values.len()];
+                    let velocity = if m.velocity.is_empty() { still } else { m.velocity };
+                    if velocity.len() != m.values.len() {
+                        return false;
+                    }
+                    Held::Learnt(Param::resume(m.values, velocity, m.columns, &autodiff))
+                }
+            };
+            self.held.insert(spec.name.clone(), held);
+        }
+        true
+    }
+
+    /// Whether all weights are numbers.
+    pub(crate) fn is_finite(&self) -> bool {
+        self.held.values().all(|held| match held {
+            Held::Fixed(_) => true, // checked when they were read
+            Held::Learnt(param) => param.values().iter().all(|x| x.is_finite()),
+        })
+    }
+
+    fn param(&self, name: &str, learning: bool) -> Tensor<2> {
+        match &self.held[name] {
+            Held::Fixed(value) if learning => value.clone().autodiff(),
+            Held::Fixed(value) => value.clone(),
+            Held::Learnt(param) if learning => param.leaf(),
+            Held::Learnt(param) => param.leaf().inner(),
+        }
+    }
+}
+
+fn matrix(values: Vec<f32>, columns: usize, device: &Device) -> Tensor<2> {
+    let shape = [values.len() / columns.max(1), columns];
+    Tensor::from_data(TensorData::new(values, shape), device)
+}
+
+fn rows(x: Tensor<4>) -> Tensor<2> {
+    let [n, channels, height, width] = x.dims();
+    x.reshape([n, channels * height * width])
+}
+
+/// What goes into some layers: pictures, or what layers before them gave.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Activation<'a> {
+    values: &'a [f32],
+    shape: [usize; 3], // channels, height, width
+}
+
+impl<'a> Activation<'a> {
+    pub(crate) fn new(values: &'a [f32], shape: [usize; 3]) -> Activation<'a> {
+        Activation { values, shape }
+    }
+
+    fn pixels(values: &'a [f32], size: usize) -> Activation<'a> {
+        Activation { values, shape: [CHANNELS, size, size] }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.values.len() / self.shape.iter().product::<usize>().max(1)
+    }
+
+    /// Some of the items.
+    pub(crate) fn slice(self, items: Range<usize>) -> Activation<'a> {
+        let each: usize = self.shape.iter().product();
+        Activation { values: &self.values[items.start * each..items.end * each], ..self }
+    }
+
+    fn part(&self, items: Range<usize>, device: &Device) -> Tensor<4> {
+        let [channels, height, width] = self.shape;
+        let shape = [items.len(), channels, height, width];
+        let values = self.slice(items).values.to_vec();
+        Tensor::from_data(TensorData::new(values, shape), device)
+    }
+}
