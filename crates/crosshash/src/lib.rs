@@ -36,6 +36,7 @@
 
 mod algebra;
 mod alpha;
+pub mod backbone;
 pub mod checkpoint;
 pub mod config;
 pub mod data;
@@ -50,6 +51,7 @@ pub mod method;
 mod model;
 pub mod network;
 pub mod optimise;
+pub mod picture;
 pub mod prepare;
 mod product;
 pub mod real;
