@@ -19,6 +19,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use crosshash_codes::Bits;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,8 @@ use crate::method::{self, Method, cca, dcmh, itq, jcch::Weights, seph};
 use crate::prepare::{Normalise, Preparation};
 use crate::supervise::{Kind, Scale};
 use crate::tower::Shape;
+pub use crate::tune::BatchNorm;
+use crate::tune::Tuning;
 use crate::{Error, Result};
 
 /// A run as typed.
@@ -107,6 +110,25 @@ pub struct RawModality {
     pub rate_hidden: Option<f64>,
     /// none, standard or unit-length (dense rows).
     pub normalise: Option<Normalise>,
+    /// For pictures: one of [`NETWORKS`](crate::network::NETWORKS), learnt with the tower. Its
+    /// `rate` is then that of the layers after it, 0.01 if it is not given, and `hidden` is 0.
+    pub network: Option<String>,
+    /// The file of its first weights, or `random`.
+    pub weights: Option<PathBuf>,
+    /// What of it stays as it is: `none` (the default), `all`, or `up to LAYER`.
+    pub freeze: Option<String>,
+    /// Its learning rate; not given, 0.001.
+    pub rate_network: Option<f64>,
+    /// Pixels a side of its pictures; not given, the network's.
+    pub size: Option<usize>,
+    /// Pictures computed at once, to bound memory; not given, the whole batch.
+    pub micro_batch: Option<usize>,
+    /// What its normalisations take: `frozen` (the default with micro-batches) or `batch`.
+    pub batch_norm: Option<BatchNorm>,
+    /// Whether training pictures vary: random parts, mirrored. They do if nothing is said.
+    pub augment: Option<bool>,
+    /// The smallest share of a picture that a random part has; not given, 0.5.
+    pub crop: Option<f64>,
 }
 
 impl Default for RawRun {
@@ -208,6 +230,7 @@ impl RawRun {
             [
                 of(&format!("modality.{name}.rate"), own.rate),
                 of(&format!("modality.{name}.rate_hidden"), own.rate_hidden),
+                of(&format!("modality.{name}.rate_network"), own.rate_network),
             ]
         });
         let common = [of("rate", Some(self.rate)), of("rate_centres", self.rate_centres)];
@@ -279,6 +302,21 @@ impl RawRun {
         if self.anchors == Some(0) {
             return bad("anchors", 0, "at least 1");
         }
+        for (name, own) in &self.modality {
+            let tuned = Tuning::new(name, own, self.batch)?.is_some();
+            if tuned && !method.tunes() {
+                let able = method::METHODS.iter().filter(|m| m.tunes()).map(|m| m.name());
+                return Err(Error::Unsuitable {
+                    method: method.name().into(),
+                    why: format!(
+                        "learns from features, not through a network (modality.{name}.network); \
+                         {} do: take one of them, or make features of the pictures first \
+                         (crosshash features)",
+                        able.collect::<Vec<_>>().join(", ")
+                    ),
+                });
+            }
+        }
         let weights = Weights { lambda: self.lambda, mu: self.mu, beta: self.beta };
         let bits = Bits::new(self.bits)?;
         let first = match method.first(self) {
@@ -299,7 +337,11 @@ impl Run {
         classes: usize,
     ) -> Shape {
         let RawRun { hidden, hidden_sparse, .. } = self.raw;
-        let default = if preparation.is_sparse() { hidden_sparse } else { hidden };
+        let default = match preparation {
+            Preparation::Pixels { .. } => 0,
+            _ if preparation.is_sparse() => hidden_sparse,
+            _ => hidden,
+        };
         let own = self.raw.modality.get(modality).and_then(|own| own.hidden);
         Shape {
             width: preparation.width(),
@@ -307,6 +349,15 @@ impl Run {
             hidden: own.unwrap_or(default),
             bits: self.bits.get(),
             classes,
+            network: preparation.network(),
+        }
+    }
+
+    /// The network that a modality tunes, if it does.
+    pub(crate) fn tuning(&self, modality: &str) -> Result<Option<Tuning>> {
+        match self.raw.modality.get(modality) {
+            None => Ok(None),
+            Some(own) => Tuning::new(modality, own, self.raw.batch),
         }
     }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::Sparse;
 use crate::product::{Factor, accumulate};
-use crate::tower::Batch;
+use crate::tower::{Batch, Pixels};
 
 /// Centres and scale.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,7 +57,7 @@ pub(crate) fn distances(rows: &Batch, centres: &[f32], width: usize) -> Vec<f32>
     let squares = |row: &[f32]| row.iter().map(|x| x * x).sum::<f32>();
     let own: Vec<f32> = centres.chunks_exact(width).map(squares).collect();
     match rows {
-        Batch::Dense(values) => {
+        Batch::Dense(values) | Batch::Pixels(Pixels { values, .. }) => {
             let mut out = vec![0.0_f32; values.len() / width * count];
             let (x, z) = (Factor::whole(values, width), Factor::whole(centres, width));
             accumulate(&mut out, 0.0, x, z.transposed(), true);
@@ -99,7 +99,7 @@ pub(crate) fn dense(rows: Batch, width: usize) -> Vec<f32> {
         out
     };
     match rows {
-        Batch::Dense(values) => values,
+        Batch::Dense(values) | Batch::Pixels(Pixels { values, .. }) => values,
         Batch::Sparse(rows) => full(&rows),
     }
 }

@@ -52,6 +52,7 @@ mod model;
 pub mod network;
 pub mod optimise;
 pub mod picture;
+mod pixels;
 pub mod prepare;
 mod product;
 pub mod real;
@@ -59,6 +60,7 @@ mod sample;
 pub mod supervise;
 pub mod tower;
 pub mod train;
+mod tune;
 
 pub use error::{Error, Place, Result};
 pub use model::{MODEL_JSON, MODEL_WEIGHTS, Model};

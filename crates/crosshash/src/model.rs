@@ -135,7 +135,8 @@ impl Model {
         let (mut arrays, _) = Arrays::read(&path)?;
         let device = crate::device::learning();
         let mut sides = Vec::new();
-        for Described { name, origin, tower, preparation } in found.modalities {
+        for Described { name, origin, mut tower, preparation } in found.modalities {
+            tower.network = preparation.network();
             let misfit = |what: &str| {
                 Error::content(format!("the {what} of modality {name} do not fit the sizes in {MODEL_JSON}: the model is damaged, copy or train it again")).at(&path)
             };
@@ -147,13 +148,10 @@ impl Model {
                 return Err(misfit("sizes"));
             }
             let mut matrices = Vec::new();
-            for part in ["hidden.weight", "hidden.bias", "heads.weight", "heads.bias"] {
-                if tower.hidden == 0 && part.starts_with("hidden") {
-                    continue;
-                }
+            for part in tower.names() {
                 let Array { columns, values } = arrays.take(&format!("{name}.{part}"))?;
                 let velocity = vec![0.0; values.len()];
-                matrices.push(Matrix { name: part.into(), columns, values, velocity });
+                matrices.push(Matrix { name: part, columns, values, velocity });
             }
             let tower = Tower::from_matrices(tower, matrices, &device)
                 .ok_or_else(|| misfit("weights"))?;

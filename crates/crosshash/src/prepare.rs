@@ -7,6 +7,9 @@ use crate::data::{
     Analysis, Dense, Features, Normaliser, Sparse, Standardiser, Training, Vocabulary,
 };
 use crate::kernel::Kernel;
+use crate::network::{self, Architecture};
+use crate::picture::Recipe;
+use crate::pixels::{Augment, Look, PixelRows};
 use crate::tower::Batch;
 use crate::{Error, Result};
 
@@ -38,6 +41,34 @@ pub enum Preparation {
         /// The centres.
         kernel: Kernel,
     },
+    /// Pictures, for the network of a tower.
+    Pixels {
+        /// What is done to each.
+        recipe: Recipe,
+        /// The network.
+        #[serde(with = "by_name")]
+        network: &'static Architecture,
+    },
+}
+
+/// A network stands in files by its name.
+mod by_name {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::{Architecture, network};
+
+    pub(super) fn serialize<S: Serializer>(
+        network: &&'static Architecture,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        network.name.serialize(to)
+    }
+
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(
+        from: D,
+    ) -> Result<&'static Architecture, D::Error> {
+        network::named(&String::deserialize(from)?).map_err(serde::de::Error::custom)
+    }
 }
 
 /// What to do with dense rows.
@@ -78,7 +109,8 @@ impl Preparation {
             ("sparse", Some(width)) => Ok(Preparation::Sparse { width }),
             (form, _) => Err(Error::content(format!(
                 "modality {modality} is {form}: a tower takes rows of numbers or texts; make \
-                 features of the pictures first"
+                 features of the pictures first (crosshash features), or let a network learn \
+                 from them (modality.{modality}.network)"
             ))),
         }
     }
@@ -89,6 +121,15 @@ impl Preparation {
             Preparation::Dense { width, .. } | Preparation::Sparse { width } => *width,
             Preparation::Text(vocabulary) => vocabulary.len(),
             Preparation::Kernel { kernel, .. } => kernel.len(),
+            Preparation::Pixels { network, .. } => network.width,
+        }
+    }
+
+    /// The network that takes the pictures, if this is of pictures.
+    pub fn network(&self) -> Option<&'static Architecture> {
+        match self {
+            Preparation::Pixels { network, .. } => Some(network),
+            _ => None,
         }
     }
 
@@ -134,6 +175,10 @@ impl Preparation {
             (Preparation::Text(vocabulary), Features::Text(texts)) => {
                 Ok(Rows::Sparse(vocabulary.rows(&texts)?))
             }
+            (Preparation::Pixels { recipe, .. }, Features::Pictures(pictures)) => {
+                Ok(Rows::Pixels(PixelRows::new(pictures, recipe.clone())))
+            }
+            (Preparation::Pixels { .. }, _) => Err(refused("pictures".into())),
             (Preparation::Text(_) | Preparation::Kernel { .. }, _) => {
                 Err(refused("text".into()))
             }
@@ -154,6 +199,8 @@ pub enum Rows {
     Dense(Dense, Normaliser),
     /// Sparse.
     Sparse(Sparse),
+    /// Pictures, decoded as they are read.
+    Pixels(PixelRows),
 }
 
 impl Rows {
@@ -162,6 +209,7 @@ impl Rows {
         match self {
             Rows::Dense(rows, _) => rows.len(),
             Rows::Sparse(rows) => rows.len(),
+            Rows::Pixels(rows) => rows.len(),
         }
     }
 
@@ -190,6 +238,22 @@ impl Rows {
                 Ok(Batch::Dense(out))
             }
             Rows::Sparse(rows) => Ok(Batch::Sparse(rows.select(items))),
+            Rows::Pixels(rows) => Ok(Batch::Pixels(rows.batch(items, None)?)),
+        }
+    }
+
+    /// The same to learn from: pictures may vary.
+    pub(crate) fn training_batch(
+        &self,
+        items: &[usize],
+        look: Look,
+        augment: Option<Augment>,
+    ) -> Result<Batch> {
+        match (self, augment) {
+            (Rows::Pixels(rows), Some(augment)) => {
+                Ok(Batch::Pixels(rows.batch(items, Some((look, augment)))?))
+            }
+            _ => self.batch(items),
         }
     }
 }

@@ -136,8 +136,8 @@ fn three_steps_of_training() {
     let golden = Golden::open();
     for sparse in [false, true] {
         let device = Device::flex().autodiff();
-        let at_rest = |name, (values, columns): (Vec<f32>, usize)| Matrix {
-            name,
+        let at_rest = |name: &'static str, (values, columns): (Vec<f32>, usize)| Matrix {
+            name: name.into(),
             columns,
             velocity: vec![0.0; values.len()],
             values,
@@ -145,7 +145,7 @@ fn three_steps_of_training() {
         let tower = |name: &str, sparse: bool| {
             let (weight, hidden) = golden.turned(&format!("param.{name}.hidden.weight"));
             let width = weight.len() / hidden;
-            let shape = Shape { width, sparse, hidden, bits: 16, classes: 6 };
+            let shape = Shape { width, sparse, hidden, bits: 16, classes: 6, network: None };
             let bias = golden.single(&format!("param.{name}.hidden.bias"));
             let matrices = vec![
                 at_rest("hidden.weight", (weight, hidden)),

@@ -6,6 +6,7 @@
 //! network with the same weights and recipe.
 
 mod descriptor;
+mod native;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -124,7 +125,16 @@ pub struct Source {
 }
 
 /// Every backbone that has a name.
-pub static BACKBONES: &[&About] = &[&descriptor::PICTURES, &descriptor::DRAWINGS];
+pub static BACKBONES: &[&About] = &[
+    &descriptor::PICTURES,
+    &descriptor::DRAWINGS,
+    &native::ALEXNET,
+    &native::ALEXNET_CONV,
+    &native::VGG16,
+    &native::RESNET18,
+    &native::RESNET50,
+    &native::SE_RESNEXT101,
+];
 
 /// Where weights are, and with what they are run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -44,7 +44,19 @@ impl Items {
         }
         let own = run.raw.modality.get(name).and_then(|own| own.normalise);
         let normalise = own.unwrap_or(Normalise::Standard);
-        let preparation = Preparation::fit(training, name, normalise, analysis)?;
+        let preparation = match run.tuning(name)? {
+            None => Preparation::fit(training, name, normalise, analysis)?,
+            Some(_) if view.form() != "pictures" => {
+                return Err(Error::content(format!(
+                    "modality {name} is {}: a network takes pictures; leave modality.{name}.network \
+                     out, or give the data set pictures",
+                    view.form()
+                )));
+            }
+            Some(tuning) => {
+                Preparation::Pixels { recipe: tuning.recipe, network: tuning.architecture }
+            }
+        };
         let rows = preparation.rows(view.features())?;
         let held_out = training.validation(name)?;
         let every = rows.len().div_ceil(run.raw.validation_database.max(1)).max(1);

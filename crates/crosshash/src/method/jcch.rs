@@ -27,6 +27,10 @@ impl Method for Jcch {
         ABOUT
     }
 
+    fn tunes(&self) -> bool {
+        true
+    }
+
     fn begin<'r>(
         &self,
         run: &'r Run,

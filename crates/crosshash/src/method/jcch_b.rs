@@ -20,6 +20,10 @@ impl Method for JcchB {
         About { name: "jcch-b", title: "JCCH with q = 1/|Y|, u = 1", ..jcch::ABOUT }
     }
 
+    fn tunes(&self) -> bool {
+        true
+    }
+
     fn begin<'r>(
         &self,
         run: &'r Run,

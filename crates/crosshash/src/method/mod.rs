@@ -114,6 +114,11 @@ pub trait Method: Sync {
         None
     }
 
+    /// Whether it learns through a network on pictures.
+    fn tunes(&self) -> bool {
+        false
+    }
+
     /// The supervision coefficients it takes if none are named; used by the methods that have any.
     fn coefficients(&self) -> Kind {
         Kind::Auto

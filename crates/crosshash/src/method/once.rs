@@ -147,6 +147,7 @@ pub(super) fn linear(items: &Items, Linear { weights, mean }: &Linear) -> Tower 
         hidden: 0,
         bits: columns,
         classes: 0,
+        network: None,
     };
     let mean = Matrix { columns: mean.len(), values: mean.clone() };
     let bias = mean.times(weights);

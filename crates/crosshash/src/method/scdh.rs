@@ -27,6 +27,10 @@ impl Method for Scdh {
         }
     }
 
+    fn tunes(&self) -> bool {
+        true
+    }
+
     fn begin<'r>(
         &self,
         run: &'r Run,

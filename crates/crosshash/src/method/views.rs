@@ -16,7 +16,7 @@ use crate::Result;
 use crate::algebra::{Cholesky, Matrix, largest};
 use crate::data::Sparse;
 use crate::product::{Factor, accumulate};
-use crate::tower::Batch;
+use crate::tower::{Batch, Pixels};
 
 /// Dense rows that are made double at a time.
 const BLOCK: usize = 1024;
@@ -40,7 +40,7 @@ impl View {
 
     pub(super) fn len(&self) -> usize {
         match &self.rows {
-            Batch::Dense(values) => values.len() / self.width,
+            Batch::Dense(values) | Batch::Pixels(Pixels { values, .. }) => values.len() / self.width,
             Batch::Sparse(rows) => rows.len(),
         }
     }
@@ -81,7 +81,7 @@ impl View {
         #[expect(clippy::cast_possible_truncation, reason = "rows are single precision")]
         let scaled = |x: f32, k: usize| (f64::from(x) * factors[k]) as f32;
         self.rows = match self.rows {
-            Batch::Dense(mut values) => {
+            Batch::Dense(mut values) | Batch::Pixels(Pixels { mut values, .. }) => {
                 for (k, row) in values.chunks_exact_mut(self.width).enumerate() {
                     row.iter_mut().for_each(|x| *x = scaled(*x, k));
                 }
@@ -95,7 +95,7 @@ impl View {
     /// The numbers of one row that are not 0.
     fn each(&self, i: usize, mut take: impl FnMut(usize, f64)) {
         match &self.rows {
-            Batch::Dense(values) => {
+            Batch::Dense(values) | Batch::Pixels(Pixels { values, .. }) => {
                 let row = &values[i * self.width..][..self.width];
                 row.iter().enumerate().for_each(|(j, &x)| take(j, f64::from(x)));
             }
@@ -118,7 +118,10 @@ pub(super) fn moment(a: &View, b: &View, weights: Option<&[f64]>) -> Matrix {
     match (&a.rows, &b.rows) {
         (Batch::Sparse(rows), _) => by_column(rows, b, weights),
         (_, Batch::Sparse(rows)) => by_column(rows, a, weights).turned(),
-        (Batch::Dense(x), Batch::Dense(y)) => {
+        (
+            Batch::Dense(x) | Batch::Pixels(Pixels { values: x, .. }),
+            Batch::Dense(y) | Batch::Pixels(Pixels { values: y, .. }),
+        ) => {
             let mut out = Matrix::zeros(a.width, b.width);
             let blocks = x.chunks(BLOCK * a.width).zip(y.chunks(BLOCK * b.width));
             for (k, (x, y)) in blocks.enumerate() {

@@ -31,8 +31,8 @@ use crate::optimise::{Param, Sgd, floats};
 use crate::tower::{Matrix, normal};
 use crate::{Error, Result};
 use layer::{Layer, Role, Spec};
-use run::{Observed, Pass};
-pub(crate) use run::Statistics;
+use run::Pass;
+pub(crate) use run::{Observed, Statistics};
 use state::StateDict;
 
 /// Every network, in the order tables print them.
@@ -221,25 +221,39 @@ impl Network {
     /// picture after the other; by rows of [`Architecture::width`].
     pub fn features(&self, pixels: &[f32], size: usize) -> Vec<f32> {
         let all = 0..self.depth();
-        floats(self.apply(&all, Activation::pixels(pixels, size)))
+        floats(self.apply(&all, Activation::pixels(pixels, size), Statistics::Running))
     }
 
-    /// What some layers give, by rows, without history and with running statistics; block by block.
-    pub(crate) fn apply(&self, layers: &Range<usize>, input: Activation<'_>) -> Tensor<2> {
+    /// What some layers give, by rows, without history; block by block where the statistics do not
+    /// depend on it.
+    pub(crate) fn apply(
+        &self,
+        layers: &Range<usize>,
+        input: Activation<'_>,
+        statistics: Statistics,
+    ) -> Tensor<2> {
         let n = input.len();
-        let blocks = (0..n).step_by(BLOCK).map(|start| {
-            let x = input.part(start..(start + BLOCK).min(n), &self.device);
-            let mut pass = Pass::new(self, false, Statistics::Running);
+        let block = if statistics == Statistics::Running { BLOCK } else { n.max(1) };
+        let blocks = (0..n).step_by(block).map(|start| {
+            let x = input.part(start..(start + block).min(n), &self.device);
+            let mut pass = Pass::new(self, false, statistics);
             rows(pass.through(&self.layers[layers.clone()], x))
         });
-        let blocks: Vec<Tensor<2>> = blocks.collect();
-        Tensor::cat(blocks, 0)
+        let mut blocks: Vec<Tensor<2>> = blocks.collect();
+        match blocks.len() {
+            0 => Tensor::zeros([0, self.architecture.width], &self.device),
+            1 => blocks.remove(0),
+            _ => Tensor::cat(blocks, 0),
+        }
     }
 
     /// What the layers give before they are rows: to be kept and gone on from.
     pub(crate) fn kept(&self, layers: &Range<usize>, input: Activation<'_>) -> (Vec<f32>, [usize; 3]) {
         let n = input.len();
-        let (mut out, mut shape) = (Vec::new(), [0; 3]);
+        let (mut out, mut shape) = (Vec::new(), input.shape);
+        if layers.is_empty() {
+            return (input.values.to_vec(), shape);
+        }
         for start in (0..n).step_by(BLOCK) {
             let x = input.part(start..(start + BLOCK).min(n), &self.device);
             let mut pass = Pass::new(self, false, Statistics::Running);

@@ -24,6 +24,7 @@ pub(crate) enum Statistics {
 
 /// What a normalisation observed: its name, means, variances (of the population) and from how many
 /// numbers a channel.
+#[derive(Debug)]
 pub(crate) struct Observed {
     pub(crate) name: String,
     pub(crate) mean: Tensor<1>,

@@ -10,10 +10,13 @@
 //! paper does not say; with He's, six times that, outputs run far from the centres at first),
 //! biases at 0. On sparse features the first layer costs what its
 //! non-zeros cost (`sparse.rs`); on dense ones it needs no gradient matrix (`first.rs`).
+//!
+//! On pictures x is what a network gives for them (`tuned.rs`), which is learnt with the rest.
 
 mod dense;
 mod first;
 mod sparse;
+mod tuned;
 
 use std::borrow::Cow;
 
@@ -23,10 +26,14 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use crate::data::Sparse;
+use crate::network::{Architecture, Network};
 use crate::optimise::{Sgd, floats};
 use dense::DenseLayer;
 use first::FirstLayer;
 use sparse::SparseLayer;
+pub use tuned::Pixels;
+pub(crate) use tuned::Depth;
+use tuned::{NETWORK, TunedLayer, unnamed};
 
 /// The deviation of the heads' first weights.
 const HEADS: f64 = 0.01;
@@ -49,6 +56,23 @@ pub struct Shape {
     pub bits: usize,
     /// Width of the classifier.
     pub classes: usize,
+    /// The network before it, for pictures.
+    #[serde(skip)] // it stands in the preparation
+    pub network: Option<&'static Architecture>,
+}
+
+impl Shape {
+    /// The names of all matrices of such a tower, in order.
+    pub fn names(&self) -> Vec<Cow<'static, str>> {
+        let parameters = self.network.map(Architecture::parameters).unwrap_or_default();
+        let mut names: Vec<Cow<'static, str>> =
+            parameters.iter().map(|(name, _)| format!("{NETWORK}{name}").into()).collect();
+        if self.hidden > 0 {
+            names.extend(HIDDEN.map(Cow::from));
+        }
+        names.extend(HEADS_OF.map(Cow::from));
+        names
+    }
 }
 
 /// Some rows of features.
@@ -58,6 +82,8 @@ pub enum Batch {
     Dense(Vec<f32>),
     /// Rows of mostly zeros.
     Sparse(Sparse),
+    /// Pictures.
+    Pixels(Pixels),
 }
 
 /// What a tower gives for a batch.
@@ -73,8 +99,9 @@ pub struct Outputs {
 #[derive(Debug)]
 pub struct Tower {
     shape: Shape,
-    first: First,              // the hidden layer; the heads of a linear tower
-    heads: Option<DenseLayer>, // none in a linear tower
+    first: First,               // the hidden layer; the heads of a linear tower; a network
+    hidden: Option<DenseLayer>, // only after a network
+    heads: Option<DenseLayer>,  // none in a linear tower
     device: Device,
 }
 
@@ -82,6 +109,7 @@ pub struct Tower {
 enum First {
     Dense(FirstLayer),
     Sparse(SparseLayer),
+    Network(Box<TunedLayer>),
 }
 
 /// One learnt matrix by name: values and velocity by rows, and how many columns.
@@ -109,7 +137,39 @@ impl Tower {
         };
         let heads = (inner > 0)
             .then(|| DenseLayer::new(normal(inner * outputs, HEADS, rng), outputs, device));
-        Tower { shape, first, heads, device: device.clone() }
+        Tower { shape, first, hidden: None, heads, device: device.clone() }
+    }
+
+    /// A tower on a network, with first weights for what comes after it.
+    pub(crate) fn tuned(
+        shape: Shape,
+        network: Network,
+        depth: Depth,
+        rng: &mut ChaCha8Rng,
+        device: &Device,
+    ) -> Tower {
+        let outputs = shape.bits + shape.classes;
+        let sd = (1.0 / (3.0 * shape.width as f64)).sqrt();
+        let hidden = (shape.hidden > 0).then(|| {
+            DenseLayer::new(normal(shape.width * shape.hidden, sd, rng), shape.hidden, device)
+        });
+        let inputs = if shape.hidden > 0 { shape.hidden } else { shape.width };
+        let heads = DenseLayer::new(normal(inputs * outputs, HEADS, rng), outputs, device);
+        let first = First::Network(Box::new(TunedLayer::new(network, depth)));
+        Tower { shape, first, hidden, heads: Some(heads), device: device.clone() }
+    }
+
+    /// Sets every matrix, as [`Tower::matrices`] gave them; false if they do not fit.
+    pub(crate) fn restore(&mut self, mut matrices: Vec<Matrix>) -> bool {
+        let (shape, device) = (self.shape, self.device.clone());
+        let First::Network(layer) = &mut self.first else {
+            let made = Tower::from_matrices(shape, matrices, &device);
+            return made.map(|tower| *self = tower).is_some();
+        };
+        let rest = matrices.split_off(layer.network().names().count().min(matrices.len()));
+        let Some((hidden, heads)) = after_network(shape, rest, &device) else { return false };
+        (self.hidden, self.heads) = (hidden, Some(heads));
+        layer.restore(matrices)
     }
 
     /// A tower from its matrices, as [`Tower::matrices`] gives them.
@@ -118,17 +178,12 @@ impl Tower {
         matrices: Vec<Matrix>,
         device: &Device,
     ) -> Option<Tower> {
+        if let Some(architecture) = shape.network {
+            return Tower::on_network(shape, architecture, matrices, device);
+        }
         let outputs = shape.bits + shape.classes;
         let mut matrices = matrices.into_iter();
-        let mut layer = |rows: usize, columns: usize| {
-            let (weight, bias) = (matrices.next()?, matrices.next()?);
-            let fits = |m: &Matrix, rows: usize| {
-                m.columns == columns
-                    && m.values.len() == rows * columns
-                    && m.velocity.len() == m.values.len()
-            };
-            (fits(&weight, rows) && fits(&bias, 1)).then_some((weight, bias))
-        };
+        let mut layer = |rows: usize, columns: usize| layer_of(&mut matrices, rows, columns);
         let columns = if shape.hidden > 0 { shape.hidden } else { outputs };
         let (weight, bias) = layer(shape.width, columns)?;
         let first = match shape.sparse {
@@ -142,7 +197,22 @@ impl Tower {
                 Some(DenseLayer::resume(weight, bias, device))
             }
         };
-        Some(Tower { shape, first, heads, device: device.clone() })
+        Some(Tower { shape, first, hidden: None, heads, device: device.clone() })
+    }
+
+    /// The same on a network, which learns no more.
+    fn on_network(
+        shape: Shape,
+        architecture: &'static Architecture,
+        mut matrices: Vec<Matrix>,
+        device: &Device,
+    ) -> Option<Tower> {
+        let rest = matrices.split_off(architecture.parameters().len().min(matrices.len()));
+        let values = matrices.into_iter().map(|m| unnamed(m).values).collect();
+        let network = Network::from_values(architecture, values).ok()?;
+        let (hidden, heads) = after_network(shape, rest, device)?;
+        let first = First::Network(Box::new(TunedLayer::fixed(network)));
+        Some(Tower { shape, first, hidden, heads: Some(heads), device: device.clone() })
     }
 
     /// Its sizes.
@@ -151,11 +221,8 @@ impl Tower {
     }
 
     /// The names of all learnt matrices, in order.
-    pub fn names(&self) -> Vec<&'static str> {
-        match self.heads.is_some() {
-            true => [HIDDEN, HEADS_OF].concat(),
-            false => HEADS_OF.to_vec(),
-        }
+    pub fn names(&self) -> Vec<Cow<'static, str>> {
+        self.shape.names()
     }
 
     /// Every learnt matrix as it is now, in order, with its velocity or (not `moving`) without;
@@ -165,7 +232,9 @@ impl Tower {
         let mut all = match &self.first {
             First::Dense(layer) => layer.matrices(names, moving),
             First::Sparse(layer) => layer.matrices(names, moving),
+            First::Network(layer) => layer.matrices(moving),
         };
+        all.extend(self.hidden.iter().flat_map(|layer| layer.matrices(HIDDEN, moving)));
         all.extend(self.heads.iter().flat_map(|layer| layer.matrices(HEADS_OF, moving)));
         all
     }
@@ -175,10 +244,12 @@ impl Tower {
         if let (First::Sparse(layer), Batch::Sparse(rows)) = (&mut self.first, batch) {
             layer.catch_up(Some(rows));
         }
-        let first = self.first.forward(batch, &self.device).require_grad();
-        let out = match &self.heads {
-            Some(heads) => heads.forward(relu(first.clone())),
-            None => first.clone(),
+        let first = self.first.learn(batch, &self.device).require_grad();
+        let out = match (&self.heads, &self.hidden, &self.first) {
+            (Some(heads), Some(hidden), _) => heads.forward(relu(hidden.forward(first.clone()))),
+            (Some(heads), None, First::Network(_)) => heads.forward(first.clone()),
+            (Some(heads), None, _) => heads.forward(relu(first.clone())),
+            (None, ..) => first.clone(),
         };
         let Shape { bits, classes, .. } = self.shape;
         let hash = out.clone().narrow(1, 0, bits);
@@ -198,9 +269,13 @@ impl Tower {
     pub fn hash(&self, batch: &Batch) -> Vec<f32> {
         let first = self.first.forward(batch, &self.device.clone().inner());
         let bits = self.shape.bits;
-        floats(match &self.heads {
-            Some(heads) => heads.apply(relu(first), bits),
-            None => first.narrow(1, 0, bits),
+        floats(match (&self.heads, &self.hidden, &self.first) {
+            (Some(heads), Some(hidden), _) => {
+                heads.apply(relu(hidden.apply(first, self.shape.hidden)), bits)
+            }
+            (Some(heads), None, First::Network(_)) => heads.apply(first, bits),
+            (Some(heads), None, _) => heads.apply(relu(first), bits),
+            (None, ..) => first.narrow(1, 0, bits),
         })
     }
 
@@ -215,7 +290,7 @@ impl Tower {
     pub fn owed(&self) -> Option<Vec<f32>> {
         match &self.first {
             First::Sparse(layer) => layer.owed(),
-            First::Dense(_) => None,
+            First::Dense(_) | First::Network(_) => None,
         }
     }
 
@@ -231,8 +306,11 @@ impl Tower {
         let first = match &self.first {
             First::Dense(layer) => layer.is_finite(),
             First::Sparse(layer) => layer.is_finite(),
+            First::Network(layer) => layer.is_finite(),
         };
-        first && self.heads.as_ref().is_none_or(DenseLayer::is_finite)
+        first
+            && self.hidden.as_ref().is_none_or(DenseLayer::is_finite)
+            && self.heads.as_ref().is_none_or(DenseLayer::is_finite)
     }
 
     /// One step along the gradients of a backward pass over `outputs` of `batch`: how the first
@@ -252,11 +330,14 @@ impl Tower {
                 (First::Sparse(layer), Batch::Sparse(rows)) => {
                     layer.step(rows, gradient, sgd);
                 }
+                (First::Network(layer), Batch::Pixels(pixels)) => {
+                    layer.step(pixels, gradient, sgd);
+                }
                 _ => unreachable!("{FORM}"),
             }
         }
-        if let Some(heads) = &mut self.heads {
-            heads.step(grads, heads_sgd);
+        for layer in self.hidden.iter_mut().chain(&mut self.heads) {
+            layer.step(grads, heads_sgd);
         }
     }
 }
@@ -267,9 +348,52 @@ impl First {
         match (self, batch) {
             (First::Dense(layer), Batch::Dense(rows)) => layer.forward(rows, device),
             (First::Sparse(layer), Batch::Sparse(rows)) => layer.forward(rows, device),
+            (First::Network(layer), Batch::Pixels(pixels)) => layer.apply(pixels),
             _ => unreachable!("{FORM}"),
         }
     }
+
+    /// The same for a step that follows.
+    fn learn(&mut self, batch: &Batch, device: &Device) -> Tensor<2> {
+        match (self, batch) {
+            (First::Network(layer), Batch::Pixels(pixels)) => layer.forward(pixels, device),
+            (other, batch) => other.forward(batch, device),
+        }
+    }
+}
+
+/// The next two matrices, if they are weights and bias of these sizes.
+fn layer_of(
+    matrices: &mut impl Iterator<Item = Matrix>,
+    rows: usize,
+    columns: usize,
+) -> Option<(Matrix, Matrix)> {
+    let (weight, bias) = (matrices.next()?, matrices.next()?);
+    let fits = |m: &Matrix, rows: usize| {
+        m.columns == columns
+            && m.values.len() == rows * columns
+            && m.velocity.len() == m.values.len()
+    };
+    (fits(&weight, rows) && fits(&bias, 1)).then_some((weight, bias))
+}
+
+/// The layers after a network, from the matrices after its own.
+fn after_network(
+    shape: Shape,
+    matrices: Vec<Matrix>,
+    device: &Device,
+) -> Option<(Option<DenseLayer>, DenseLayer)> {
+    let outputs = shape.bits + shape.classes;
+    let mut matrices = matrices.into_iter();
+    let mut layer = |inputs: usize, columns: usize| {
+        let (weight, bias) = layer_of(&mut matrices, inputs, columns)?;
+        Some(DenseLayer::resume(weight, bias, device))
+    };
+    let (hidden, inputs) = match shape.hidden {
+        0 => (None, shape.width),
+        inner => (Some(layer(shape.width, inner)?), inner),
+    };
+    Some((hidden, layer(inputs, outputs)?))
 }
 
 /// Draws from N(0, sd^2), by Box and Muller.

@@ -2,22 +2,27 @@
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand_chacha::ChaCha8Rng;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::config::Run;
 use crate::data::{Analysis, Training};
 use crate::method::Items;
 use crate::method::jcch::{Pairs, Part};
 use crate::optimise::{Sgd, schedule};
+use crate::pixels::{Augment, Look};
+use crate::prepare::Rows;
 use crate::sample::Draw;
 use crate::supervise::{self, Coefficients};
-use crate::tower::{Outputs, Tower};
+use crate::tower::{Batch, Outputs, Tower};
 use crate::{Error, Result};
 
 pub(super) struct Learner {
     pub(super) items: Items,
     pub(super) tower: Tower,
     coefficients: Coefficients,
-    rates: [f64; 2], // of the first layer and of the heads
+    rates: [f64; 2], // of the first layer (or network) and of the heads
+    augment: Option<Augment>,
+    seed: u64, // of what varies in pictures
 }
 
 impl Learner {
@@ -31,7 +36,7 @@ impl Learner {
         device: &Device,
     ) -> Result<Learner> {
         let raw = &run.raw;
-        let items = Items::new(run, training, name, analysis)?;
+        let mut items = Items::new(run, training, name, analysis)?;
         let options = supervise::Options {
             kind: run.coefficients,
             anchors: raw.anchors,
@@ -44,12 +49,33 @@ impl Learner {
             .map_err(|err| Error::content(format!("modality {name}: {err}")))?
             .coefficients;
         let shape = run.shape(name, &items.preparation, items.labels.classes());
-        Ok(Learner {
-            tower: Tower::new(shape, rng, device),
-            rates: run.rates(name, shape.hidden, raw.rate),
-            items,
-            coefficients,
-        })
+        let Some(tuning) = run.tuning(name)? else {
+            return Ok(Learner {
+                tower: Tower::new(shape, rng, device),
+                rates: run.rates(name, shape.hidden, raw.rate),
+                augment: None,
+                seed: 0,
+                items,
+                coefficients,
+            });
+        };
+        let network = tuning.network(rng)?;
+        let (depth, augment) = (tuning.depth, tuning.augment);
+        for rows in [&mut items.rows, &mut items.validation] {
+            // What does not change need not be computed again.
+            if let (Rows::Pixels(rows), None) = (rows, augment) {
+                rows.keep(&network, depth.frozen)?;
+            }
+        }
+        let tower = Tower::tuned(shape, network, depth, rng, device);
+        let (rates, seed) = (tuning.rates, raw.seed ^ xxh3_64(name.as_bytes()));
+        Ok(Learner { tower, rates, augment, seed, items, coefficients })
+    }
+
+    /// Some training items, as this step sees them.
+    pub(super) fn batch(&self, items: &[usize], epoch: usize, step: usize) -> Result<Batch> {
+        let look = Look { seed: self.seed, epoch, step };
+        self.items.rows.training_batch(items, look, self.augment)
     }
 
     /// How the first layer and the heads are stepped in an epoch.

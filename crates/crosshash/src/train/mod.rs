@@ -282,7 +282,7 @@ impl<'a> Trainer<'a> {
         let (mut batches, mut outs, mut parts) = (Vec::new(), Vec::new(), Vec::new());
         for &m in &present {
             let side = &mut self.sides[m];
-            let batch = side.items.rows.batch(&draw.items[m])?;
+            let batch = side.batch(&draw.items[m], epoch, sums.done)?;
             let out = side.tower.forward(&batch);
             let alpha = self.state.alphas[m].value();
             parts.push(side.part(&draw.items[m], &out, alpha, &self.device));
@@ -447,17 +447,12 @@ impl<'a> Trainer<'a> {
             for name in side.tower.names() {
                 let (columns, values, velocity) =
                     take(&format!("{}.{name}", side.items.name))?;
-                matrices.push(Matrix { name: name.into(), columns, values, velocity });
+                matrices.push(Matrix { name, columns, values, velocity });
             }
-            let misfit = || {
-                Error::content(format!(
-                    "the tower of {} is of another size",
-                    side.items.name
-                ))
-            };
-            let shape = side.tower.shape();
-            side.tower =
-                Tower::from_matrices(shape, matrices, &self.device).ok_or_else(misfit)?;
+            if !side.tower.restore(matrices) {
+                let name = &side.items.name;
+                return Err(Error::content(format!("the tower of {name} is of another size")));
+            }
         }
         Ok(())
     }

@@ -29,7 +29,7 @@ use crate::config::Run;
 use crate::data::{Analysis, Training};
 use crate::kernel::{Kernel, dense, distances};
 use crate::prepare::Preparation;
-use crate::tower::{Batch, Matrix, Shape, Tower};
+use crate::tower::{Batch, Matrix, Pixels, Shape, Tower};
 use codes::{Divergence, descend};
 use regression::{ROUNDS, regress};
 
@@ -156,7 +156,7 @@ fn solve(
         };
         let matrices =
             vec![matrix("heads.weight", weights), matrix("heads.bias", vec![0.0; bits])];
-        let shape = Shape { width, sparse: false, hidden: 0, bits, classes: 0 };
+        let shape = Shape { width, sparse: false, hidden: 0, bits, classes: 0, network: None };
         let tower = Tower::from_matrices(shape, matrices, &crate::device::learning());
         towers.push(tower.expect("sizes made here"));
     }
@@ -199,7 +199,7 @@ fn means(rows: &Batch, mut centres: Vec<f32>, width: usize) -> Vec<f32> {
             let sum = &mut sums[at * width..][..width];
             sizes[at] += 1.0;
             match rows {
-                Batch::Dense(values) => {
+                Batch::Dense(values) | Batch::Pixels(Pixels { values, .. }) => {
                     let row = &values[i * width..][..width];
                     sum.iter_mut().zip(row).for_each(|(s, x)| *s += x);
                 }

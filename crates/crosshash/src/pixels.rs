@@ -1,0 +1,262 @@
+//! Pictures as rows for a tower on a network: decoded when they are first asked for, kept as bytes
+//! while there is room, made into numbers batch by batch; for training a random part of each,
+//! perhaps mirrored.
+//!
+//! The random part is torchvision's `RandomResizedCrop`: a share of the area, a ratio of sides
+//! between 3:4 and 4:3, the middle if ten draws do not fit. Each item has its own generator (seed,
+//! epoch, step, place), so that a resumed training sees the same pictures.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use crate::data::Pictures;
+use crate::network::{Activation, Network};
+use crate::picture::{Limits, Picture, Recipe, Resize, decode};
+use crate::tower::Pixels;
+use crate::{Error, Result};
+
+/// Bytes of decoded pictures that are kept; those beyond are read again every time.
+const ROOM: u64 = 2 << 30;
+/// Bytes of what frozen layers gave that are kept.
+const ROOM_KEPT: usize = 2 << 30;
+/// Pictures that go through frozen layers at a time.
+const BLOCK: usize = 64;
+/// The narrowest part of a picture, width to height.
+const NARROWEST: f64 = 3.0 / 4.0;
+/// How often a random part is drawn before the middle is taken.
+const TRIES: usize = 10;
+
+/// How training pictures vary.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Augment {
+    /// The smallest share of the area that a random part has; 1 for no random parts.
+    pub(crate) crop: f64,
+    /// Whether every second picture is mirrored.
+    pub(crate) flip: bool,
+}
+
+/// Which random choices a batch is made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// Of the run and the modality.
+    pub(crate) seed: u64,
+    /// The epoch, from 0.
+    pub(crate) epoch: usize,
+    /// The step in it, from 0.
+    pub(crate) step: usize,
+}
+
+/// Pictures of one modality, ready for a network.
+#[derive(Debug, Clone)]
+pub struct PixelRows {
+    pictures: Pictures,
+    recipe: Recipe,
+    decoded: Arc<Decoded>,
+    kept: Option<Arc<Pixels>>, // what frozen layers gave, for all
+}
+
+#[derive(Debug)]
+struct Decoded {
+    slots: Vec<OnceLock<Picture>>,
+    bytes: AtomicU64,
+}
+
+impl PixelRows {
+    pub(crate) fn new(pictures: Pictures, recipe: Recipe) -> PixelRows {
+        let slots = (0..pictures.len()).map(|_| OnceLock::new()).collect();
+        let decoded = Arc::new(Decoded { slots, bytes: AtomicU64::new(0) });
+        PixelRows { pictures, recipe, decoded, kept: None }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.pictures.len()
+    }
+
+    /// The pictures with these numbers as a network takes them; with a look, as training does.
+    pub(crate) fn batch(
+        &self,
+        items: &[usize],
+        look: Option<(Look, Augment)>,
+    ) -> Result<Pixels> {
+        if let Some(kept) = &self.kept {
+            let each: usize = kept.shape.iter().product();
+            let rows = items.iter().flat_map(|&item| &kept.values[item * each..(item + 1) * each]);
+            return Ok(Pixels { values: rows.copied().collect(), ..**kept });
+        }
+        let fresh = self.read(items)?;
+        let each = self.recipe.values();
+        let mut values = vec![0.0; items.len() * each];
+        let all = values.par_chunks_exact_mut(each).zip(items).zip(&fresh).enumerate();
+        all.try_for_each(|(at, ((out, &item), fresh))| {
+            let Some(picture) = fresh.as_ref().or_else(|| self.decoded.slots[item].get()) else {
+                return Err(Error::content("no such picture").at(&self.pictures.path(item)));
+            };
+            match look {
+                None => self.recipe.apply(picture, out),
+                Some((look, augment)) => {
+                    augment.apply(&self.recipe, picture, &mut look.rng(at), out);
+                }
+            }
+            Ok(())
+        })?;
+        let (channels, size) = (self.recipe.channels.count(), self.recipe.size);
+        Ok(Pixels { values, shape: [channels, size, size], layer: 0 })
+    }
+
+    /// Decodes those of some pictures that are not kept already; keeps them while there is room,
+    /// and gives back those for which there is none.
+    fn read(&self, items: &[usize]) -> Result<Vec<Option<Picture>>> {
+        let slots = &self.decoded.slots;
+        let missing: Vec<usize> =
+            (0..items.len()).filter(|&at| slots[items[at]].get().is_none()).collect();
+        let mut fresh: Vec<Option<Picture>> = vec![None; items.len()];
+        if missing.is_empty() {
+            return Ok(fresh);
+        }
+        let limits = Limits::default();
+        let wanted: Vec<usize> = missing.iter().map(|&at| items[at]).collect();
+        let mut files = Vec::new();
+        self.pictures.select(&wanted).visit(limits.bytes, |k, bytes| {
+            let bytes = bytes.map_err(|err| err.at(&self.pictures.path(wanted[k])))?;
+            files.push((missing[k], bytes));
+            Ok(())
+        })?;
+        let found: Vec<(usize, Picture)> = files
+            .into_par_iter()
+            .map(|(at, bytes)| {
+                let picture = decode(&bytes, &limits);
+                Ok((at, picture.map_err(|err| err.at(&self.pictures.path(items[at])))?))
+            })
+            .collect::<Result<_>>()?;
+        for (at, picture) in found {
+            let bytes = picture.rgb().len() as u64;
+            let before = self.decoded.bytes.fetch_add(bytes, Ordering::Relaxed);
+            match before + bytes <= ROOM {
+                // A picture may stand in a batch twice.
+                true => drop(slots[items[at]].set(picture)),
+                false => {
+                    self.decoded.bytes.fetch_sub(bytes, Ordering::Relaxed);
+                    fresh[at] = Some(picture);
+                }
+            }
+        }
+        Ok(fresh)
+    }
+
+    /// Computes what the first layers of a network give, once for all, if it is not too much to
+    /// keep; the layers must stay as they are, and pictures must not vary.
+    pub(crate) fn keep(&mut self, network: &Network, layers: usize) -> Result<()> {
+        if layers == 0 || self.len() == 0 {
+            return Ok(());
+        }
+        let all: Vec<usize> = (0..self.len()).collect();
+        let mut kept = Pixels { values: Vec::new(), shape: [0; 3], layer: layers };
+        for block in all.chunks(BLOCK) {
+            let pixels = self.batch(block, None)?;
+            let input = Activation::new(&pixels.values, pixels.shape);
+            let (values, shape) = network.kept(&(0..layers), input);
+            if values.len() / block.len() * self.len() * size_of::<f32>() > ROOM_KEPT {
+                return Ok(());
+            }
+            kept.shape = shape;
+            kept.values.extend(values);
+        }
+        self.kept = Some(Arc::new(kept));
+        Ok(())
+    }
+}
+
+impl Look {
+    /// The generator of one item of the batch.
+    fn rng(self, at: usize) -> ChaCha8Rng {
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+        rng.set_stream(((self.epoch as u64) << 40) ^ ((self.step as u64) << 20) ^ at as u64);
+        rng
+    }
+}
+
+impl Augment {
+    /// A picture as training sees it this time.
+    fn apply(self, recipe: &Recipe, picture: &Picture, rng: &mut ChaCha8Rng, out: &mut [f32]) {
+        match self.crop < 1.0 {
+            false => recipe.apply(picture, out),
+            true => {
+                let (width, height) = (picture.width(), picture.height());
+                let [left, top, across, down] = self.part(width, height, rng);
+                let part = picture.crop(left, top, across, down);
+                let squash = Recipe { resize: Resize::Squash, ..recipe.clone() };
+                squash.apply(&part, out);
+            }
+        }
+        if self.flip && rng.random_bool(0.5) {
+            out.chunks_exact_mut(recipe.size).for_each(<[f32]>::reverse);
+        }
+    }
+
+    /// A random part: left, top, width, height.
+    fn part(self, width: usize, height: usize, rng: &mut ChaCha8Rng) -> [usize; 4] {
+        #[expect(clippy::cast_possible_truncation, reason = "sides of a picture")]
+        #[expect(clippy::cast_sign_loss, reason = "not negative")]
+        let whole = |side: f64| side.round() as usize;
+        let (w, h) = (width as f64, height as f64);
+        for _ in 0..TRIES {
+            let area = w * h * rng.random_range(self.crop..=1.0);
+            let ratio = rng.random_range(NARROWEST.ln()..=-NARROWEST.ln()).exp();
+            let (across, down) = (whole((area * ratio).sqrt()), whole((area / ratio).sqrt()));
+            if (1..=width).contains(&across) && (1..=height).contains(&down) {
+                let left = rng.random_range(0..=width - across);
+                return [left, rng.random_range(0..=height - down), across, down];
+            }
+        }
+        let (across, down) = match w / h {
+            narrow if narrow < NARROWEST => (width, whole(w / NARROWEST).clamp(1, height)),
+            wide if wide > 1.0 / NARROWEST => (whole(h / NARROWEST).clamp(1, width), height),
+            _ => (width, height),
+        };
+        [(width - across) / 2, (height - down) / 2, across, down]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_lie_inside_and_are_as_large_as_asked() {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        let augment = Augment { crop: 0.4, flip: true };
+        for [width, height] in [[128, 128], [300, 40], [7, 90], [1, 1], [2, 1]] {
+            for _ in 0..200 {
+                let [left, top, across, down] = augment.part(width, height, &mut rng);
+                assert!(across > 0 && down > 0);
+                assert!(left + across <= width && top + down <= height);
+                if width == height && width > 1 {
+                    let share = (across * down) as f64 / (width * height) as f64;
+                    assert!((0.38..=1.0).contains(&share), "{share}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_look_is_the_same_picture_and_another_is_not() {
+        let rgb: Vec<u8> = (0..64 * 48 * 3).map(|k| (k * 7 % 251) as u8).collect();
+        let picture = Picture::new(64, 48, rgb);
+        let recipe = Recipe::squash(16);
+        let seen = |step: usize, at: usize| {
+            let look = Look { seed: 3, epoch: 1, step };
+            let mut out = vec![0.0; recipe.values()];
+            let augment = Augment { crop: 0.3, flip: true };
+            augment.apply(&recipe, &picture, &mut look.rng(at), &mut out);
+            out
+        };
+        assert_eq!(seen(4, 2), seen(4, 2));
+        assert_ne!(seen(4, 2), seen(4, 3));
+        assert_ne!(seen(4, 2), seen(5, 2));
+    }
+}
