@@ -6,11 +6,12 @@ use std::path::Path;
 use anyhow::{Context as _, Result, anyhow, bail};
 use crosshash::Model;
 use crosshash::backbone::{self, Loaded, Origin, Takes, Weights};
-use crosshash::data::{Dense, Features};
+use crosshash::data::{self, Dense, Features, PicturePlace, Pictures};
 use crosshash::encode::Encoder as _;
 use crosshash::picture::{self, Limits, Picture};
 use rayon::prelude::*;
 
+use crate::opening::Extracting;
 use crate::places::Places;
 
 /// What a modality can be asked by.
@@ -42,6 +43,8 @@ struct Side {
 /// The backbone of a modality: there may be none, and its weights may be missing.
 enum Opened {
     None,
+    /// The model's own network, which takes pictures as they are.
+    Own,
     Missing(String),
     Loaded(Loaded),
 }
@@ -60,6 +63,7 @@ impl Asker {
         let mut sides = Vec::new();
         for name in model.modalities() {
             let opened = match model.origin(name) {
+                None if model.preparation(name)?.network().is_some() => Opened::Own,
                 None => Opened::None,
                 Some(origin) => match reopen(origin, weights) {
                     Ok(loaded) => Opened::Loaded(loaded),
@@ -71,13 +75,14 @@ impl Asker {
             match &opened {
                 Opened::None | Opened::Missing(_) if is_text => forms.push(Form::Text),
                 Opened::None | Opened::Missing(_) => {}
+                Opened::Own => forms.extend([Form::Picture, Form::Drawing]),
                 Opened::Loaded(loaded) => forms.push(match loaded.backbone().takes() {
                     Takes::Texts => Form::Text,
                     Takes::Pictures if loaded.is_for_drawings() => Form::Drawing,
                     Takes::Pictures => Form::Picture,
                 }),
             }
-            if !is_text {
+            if !is_text && !matches!(opened, Opened::Own) {
                 forms.push(Form::Features);
             }
             sides.push(Side { name: name.to_owned(), forms, backbone: opened });
@@ -109,7 +114,11 @@ impl Asker {
 
     /// Files of pictures as features of a modality.
     pub(crate) fn pictures(&self, modality: &str, files: Vec<Vec<u8>>) -> Result<Features> {
-        let loaded = self.side(modality)?.loaded(Takes::Pictures)?;
+        let side = self.side(modality)?;
+        if matches!(side.backbone, Opened::Own) {
+            return Ok(Features::Pictures(Pictures::in_memory(files)));
+        }
+        let loaded = side.loaded(Takes::Pictures)?;
         let limits = Limits::default();
         let decode = |(k, file): (usize, &Vec<u8>)| -> Result<Picture> {
             picture::decode(file, &limits).with_context(|| format!("picture {}", k + 1))
@@ -118,6 +127,60 @@ impl Asker {
             files.par_iter().enumerate().map(decode).collect::<Result<_>>()?;
         let rows = loaded.backbone().pictures(&pictures)?;
         dense(loaded, rows)
+    }
+
+    /// The items of a file as features of a modality, with their ids where they have any: rows
+    /// of numbers, texts (one a line), or, for a backbone of pictures, a picture, a folder, a
+    /// zip, a tar, or a list of pictures (.txt, one path a line).
+    pub(crate) fn input(
+        &self,
+        modality: &str,
+        path: &Path,
+        how: &Extracting,
+    ) -> Result<(Features, Option<Vec<String>>)> {
+        let side = self.side(modality)?;
+        let is_text = self.model.preparation(modality)?.is_text();
+        let takes = match &side.backbone {
+            Opened::Loaded(loaded) => Some(loaded.backbone().takes()),
+            Opened::Own => Some(Takes::Pictures),
+            Opened::None => None,
+            Opened::Missing(why) if holds_pictures(path) => {
+                bail!("modality {modality}: {why}")
+            }
+            Opened::Missing(_) => None,
+        };
+        let is_list = path.extension().is_some_and(|ending| ending == "txt");
+        let (raw, ids) = match takes {
+            Some(Takes::Texts) if is_list => (data::items(path, true)?, None),
+            Some(Takes::Pictures) if is_list => {
+                let list = fs_err::read_to_string(path)?;
+                let names: Vec<String> = list
+                    .lines()
+                    .map(str::trim_end)
+                    .filter(|line| !line.is_empty())
+                    .map(str::to_owned)
+                    .collect();
+                let beside = path.parent().unwrap_or(Path::new("")).to_owned();
+                let place = PicturePlace::Folder(beside);
+                (Features::Pictures(Pictures::new(place, names.clone())), Some(names))
+            }
+            Some(Takes::Pictures) if holds_pictures(path) => {
+                let (pictures, ids) = data::pictures(path, "")?;
+                (Features::Pictures(pictures), Some(ids))
+            }
+            Some(Takes::Pictures) if is_picture(path)? => {
+                let file = fs_err::read(path)?;
+                return Ok((self.pictures(modality, vec![file])?, None));
+            }
+            _ => return Ok((data::items(path, is_text)?, None)),
+        };
+        if matches!(side.backbone, Opened::Own) {
+            return Ok((raw, ids));
+        }
+        let loaded = side.loaded(takes.unwrap_or(Takes::Pictures))?;
+        let given = how.extract(loaded, &raw, modality)?;
+        let ids = ids.map(|ids| given.kept.iter().map(|&k| ids[k].clone()).collect());
+        Ok((Features::Dense(given.rows), ids))
     }
 
     fn side(&self, modality: &str) -> Result<&Side> {
@@ -143,6 +206,10 @@ impl Side {
                 self.name,
                 loaded.origin().backbone
             ),
+            Opened::Own => bail!(
+                "modality {} is not asked by {what}: its network takes pictures",
+                self.name
+            ),
             Opened::None => bail!(
                 "modality {} is not asked by {what}: the model was trained on features whose \
                  backbone is not known; make features of the query and give them by --input, or \
@@ -151,6 +218,21 @@ impl Side {
             ),
         }
     }
+}
+
+/// Whether a path is a folder or an archive.
+fn holds_pictures(path: &Path) -> bool {
+    let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+    let archive = ["zip", "tar", "tgz", "gz"];
+    path.is_dir() || ending.is_some_and(|ending| archive.contains(&ending.as_str()))
+}
+
+/// Whether a file begins as a picture does.
+fn is_picture(path: &Path) -> Result<bool> {
+    use std::io::Read as _;
+    let mut start = Vec::new();
+    fs_err::File::open(path)?.take(4096).read_to_end(&mut start)?;
+    Ok(picture::Format::of(&start).is_ok())
 }
 
 /// Opens the backbone of an origin; refuses other weights.

@@ -85,7 +85,8 @@ impl PixelRows {
     ) -> Result<Pixels> {
         if let Some(kept) = &self.kept {
             let each: usize = kept.shape.iter().product();
-            let rows = items.iter().flat_map(|&item| &kept.values[item * each..(item + 1) * each]);
+            let rows =
+                items.iter().flat_map(|&item| &kept.values[item * each..(item + 1) * each]);
             return Ok(Pixels { values: rows.copied().collect(), ..**kept });
         }
         let fresh = self.read(items)?;
@@ -93,7 +94,8 @@ impl PixelRows {
         let mut values = vec![0.0; items.len() * each];
         let all = values.par_chunks_exact_mut(each).zip(items).zip(&fresh).enumerate();
         all.try_for_each(|(at, ((out, &item), fresh))| {
-            let Some(picture) = fresh.as_ref().or_else(|| self.decoded.slots[item].get()) else {
+            let Some(picture) = fresh.as_ref().or_else(|| self.decoded.slots[item].get())
+            else {
                 return Err(Error::content("no such picture").at(&self.pictures.path(item)));
             };
             match look {
@@ -175,14 +177,22 @@ impl Look {
     /// The generator of one item of the batch.
     fn rng(self, at: usize) -> ChaCha8Rng {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
-        rng.set_stream(((self.epoch as u64) << 40) ^ ((self.step as u64) << 20) ^ at as u64);
+        rng.set_stream(
+            ((self.epoch as u64) << 40) ^ ((self.step as u64) << 20) ^ at as u64,
+        );
         rng
     }
 }
 
 impl Augment {
     /// A picture as training sees it this time.
-    fn apply(self, recipe: &Recipe, picture: &Picture, rng: &mut ChaCha8Rng, out: &mut [f32]) {
+    fn apply(
+        self,
+        recipe: &Recipe,
+        picture: &Picture,
+        rng: &mut ChaCha8Rng,
+        out: &mut [f32],
+    ) {
         match self.crop < 1.0 {
             false => recipe.apply(picture, out),
             true => {
@@ -207,7 +217,8 @@ impl Augment {
         for _ in 0..TRIES {
             let area = w * h * rng.random_range(self.crop..=1.0);
             let ratio = rng.random_range(NARROWEST.ln()..=-NARROWEST.ln()).exp();
-            let (across, down) = (whole((area * ratio).sqrt()), whole((area / ratio).sqrt()));
+            let (across, down) =
+                (whole((area * ratio).sqrt()), whole((area / ratio).sqrt()));
             if (1..=width).contains(&across) && (1..=height).contains(&down) {
                 let left = rng.random_range(0..=width - across);
                 return [left, rng.random_range(0..=height - down), across, down];
@@ -215,7 +226,9 @@ impl Augment {
         }
         let (across, down) = match w / h {
             narrow if narrow < NARROWEST => (width, whole(w / NARROWEST).clamp(1, height)),
-            wide if wide > 1.0 / NARROWEST => (whole(h / NARROWEST).clamp(1, width), height),
+            wide if wide > 1.0 / NARROWEST => {
+                (whole(h / NARROWEST).clamp(1, width), height)
+            }
             _ => (width, height),
         };
         [(width - across) / 2, (height - down) / 2, across, down]

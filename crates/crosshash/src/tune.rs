@@ -46,7 +46,11 @@ pub(crate) struct Tuning {
 
 impl Tuning {
     /// What one modality says; `None` if it names no network.
-    pub(crate) fn new(name: &str, own: &RawModality, batch: usize) -> Result<Option<Tuning>> {
+    pub(crate) fn new(
+        name: &str,
+        own: &RawModality,
+        batch: usize,
+    ) -> Result<Option<Tuning>> {
         let key = |part: &str| format!("modality.{name}.{part}");
         let Some(network) = &own.network else {
             let given = [
@@ -102,9 +106,14 @@ impl Tuning {
             other => {
                 let layer = other.strip_prefix("backbone ").unwrap_or(other);
                 let Some(layer) = layer.strip_prefix("up to ") else {
-                    return bad("freeze", format!("{other:?}"), "none, all, or up to LAYER");
+                    return bad(
+                        "freeze",
+                        format!("{other:?}"),
+                        "none, all, or up to LAYER",
+                    );
                 };
-                let fault = |err: Error| Error::content(format!("{}: {err}", key("freeze")));
+                let fault =
+                    |err: Error| Error::content(format!("{}: {err}", key("freeze")));
                 architecture.up_to(layer).map_err(fault)?
             }
         };

@@ -145,7 +145,8 @@ fn three_steps_of_training() {
         let tower = |name: &str, sparse: bool| {
             let (weight, hidden) = golden.turned(&format!("param.{name}.hidden.weight"));
             let width = weight.len() / hidden;
-            let shape = Shape { width, sparse, hidden, bits: 16, classes: 6, network: None };
+            let shape =
+                Shape { width, sparse, hidden, bits: 16, classes: 6, network: None };
             let bias = golden.single(&format!("param.{name}.hidden.bias"));
             let matrices = vec![
                 at_rest("hidden.weight", (weight, hidden)),

@@ -72,8 +72,11 @@ fn assert_same(name: &str, found: &[f32], wanted: &[f32]) {
 
 fn check(name: &str) {
     let architecture = named(name).unwrap();
-    let values =
-        architecture.parameters().iter().map(|(name, shape)| weights(name, shape)).collect();
+    let values = architecture
+        .parameters()
+        .iter()
+        .map(|(name, shape)| weights(name, shape))
+        .collect();
     let network = Network::from_values(architecture, values).unwrap();
     let found = network.features(&picture(size(name)), size(name));
     assert_eq!(found.len(), architecture.width);

@@ -7,7 +7,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use crosshash::config::{RawRun, Run};
-use crosshash::data::{Analysis, Choice, Dataset, Features, Modality, PicturePlace, Pictures, Plan, Split};
+use crosshash::data::{
+    Analysis, Choice, Dataset, Features, Modality, PicturePlace, Pictures, Plan, Split,
+};
 use crosshash::encode::{Encoder as _, encode};
 use crosshash::evaluate::{Coded, every_direction, mean_map};
 use crosshash::train::{Trainer, unwatched};
@@ -19,19 +21,21 @@ use rand_chacha::ChaCha8Rng;
 
 const CLASSES: usize = 3;
 const SIDE: usize = 32;
-const ITEMS: usize = 54;
+const ITEMS: usize = 42;
 
 /// Stripes of a direction that is the class, in random colours and phases: means tell nothing.
 fn picture(class: usize, drawn: bool, rng: &mut ChaCha8Rng) -> Vec<u8> {
     let phase: f64 = rng.random_range(0.0..6.0);
-    let colour: [f64; 3] = [0; 3].map(|_| if drawn { 1.0 } else { rng.random_range(0.3..1.0) });
+    let colour: [f64; 3] =
+        [0; 3].map(|_| if drawn { 1.0 } else { rng.random_range(0.3..1.0) });
     let angle = class as f64 * std::f64::consts::PI / CLASSES as f64;
     let mut rgb = Vec::new();
     for y in 0..SIDE {
         for x in 0..SIDE {
             let along = x as f64 * angle.cos() + y as f64 * angle.sin();
             let wave = (along * 0.9 + phase).sin();
-            let shade = if drawn { f64::from(u8::from(wave > 0.0)) } else { 0.5 + 0.5 * wave };
+            let shade =
+                if drawn { f64::from(u8::from(wave > 0.0)) } else { 0.5 + 0.5 * wave };
             for c in colour {
                 let noise: f64 = rng.random_range(-20.0..20.0);
                 #[expect(clippy::cast_possible_truncation, reason = "a colour")]
@@ -59,7 +63,8 @@ fn dataset(folder: &Path) -> Dataset {
         }
         let labels: Vec<[u32; 1]> =
             (0..ITEMS).map(|item| [u32::try_from(item % CLASSES).unwrap()]).collect();
-        let pictures = Pictures::new(PicturePlace::Folder(folder.to_owned()), names.clone());
+        let pictures =
+            Pictures::new(PicturePlace::Folder(folder.to_owned()), names.clone());
         let labels = Labels::from_indices(CLASSES, &labels).unwrap();
         Modality::new(name, names, Features::Pictures(pictures), labels).unwrap()
     };
@@ -152,7 +157,8 @@ fn tuning_lowers_the_loss_and_beats_the_frozen_network() {
     model.save(saved.path()).unwrap();
     let loaded = Model::load(saved.path()).unwrap();
     let queries = dataset.queries(&split, "sketch").unwrap();
-    let outputs = |model: &Model| model.outputs("sketch", queries.features(), &|_| {}).unwrap();
+    let outputs =
+        |model: &Model| model.outputs("sketch", queries.features(), &|_| {}).unwrap();
     let (a, b) = (outputs(&model), outputs(&loaded));
     assert!(a.iter().zip(&b).all(|(x, y)| (x - y).abs() < 1e-6));
     let file = std::fs::read(folder.path().join("sketch0.png")).unwrap();
@@ -189,7 +195,8 @@ fn a_stopped_training_goes_on_with_the_same_pictures() {
     }
     let second = second.finish().unwrap();
     let queries = dataset.queries(&split, "photo").unwrap();
-    let outputs = |model: &Model| model.outputs("photo", queries.features(), &|_| {}).unwrap();
+    let outputs =
+        |model: &Model| model.outputs("photo", queries.features(), &|_| {}).unwrap();
     assert_eq!(outputs(&whole), outputs(&second));
 }
 
@@ -207,9 +214,14 @@ fn what_cannot_be_tuned_is_said() {
          scdh do: take one of them, or make features of the pictures first (crosshash features)"
     );
     assert!(fault(&on[..1]).contains("say where its weights are"));
-    assert!(fault(&with("modality.image.freeze=half")).contains("none, all, or up to LAYER"));
+    assert!(
+        fault(&with("modality.image.freeze=half")).contains("none, all, or up to LAYER")
+    );
     let err = fault(&with("modality.image.freeze=up to layer9"));
-    assert!(err.contains("no layer named \"layer9\"; there are: conv1, bn1, layer1.0"), "{err}");
+    assert!(
+        err.contains("no layer named \"layer9\"; there are: conv1, bn1, layer1.0"),
+        "{err}"
+    );
     assert!(fault(&["modality.image.crop=0.5"]).contains("name one"));
     assert!(fault(&["modality.image.network=resnet19"]).contains("there are: alexnet"));
     let broken = tempfile::tempdir().unwrap();

@@ -7,13 +7,14 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use crosshash::MODEL_JSON;
 use crosshash::config::RawRun;
-use crosshash::data::{self, Opened, Split};
+use crosshash::data::{Opened, Split};
 use crosshash::evaluate::{Direction, every_direction};
 use crosshash_codes::eval::Options;
 use serde_json::json;
 
 use crate::directions::{encode_all, to_text, write_codes};
 use crate::fit::{CONFIG, Fitted, Folder, fit, split};
+use crate::opening::Raw;
 use crate::plot::convergence;
 use crate::progress::{Progress, say};
 use crate::{file, interrupt};
@@ -28,13 +29,23 @@ Examples:
     crosshash train configs/data/iaprtc12.toml --root PATH/iaprtc12 --out run --bits 32 \\
       --set 'modalities=[\"image\", \"german\"]' --set epochs=15 --set lambda=0.0002
 
+  From pictures and captions (the manifest names pictures and a backbone; docs/pictures.md):
+    crosshash train configs/data/iaprtc12-raw.toml --root PATH/iaprtc12 --weights PATH --out run
+
+  End to end: a network learns from the pictures of a modality (docs/training.md):
+    crosshash train configs/data/sketchy125.toml --root PATH/sketchy125 --out run \\
+      --set modality.photo.network=resnet18 --set modality.photo.weights=resnet18.pth \\
+      --set modality.sketch.network=resnet18 --set modality.sketch.weights=resnet18.pth \\
+      --set modality.photo.micro_batch=16 --set modality.sketch.micro_batch=16
+
   Go on where a stopped training left off, with what it was set to:
     crosshash train emoji --out run --resume
 
 RUN holds config.toml (everything that was set), model.safetensors and model.json (weights;
 vocabularies and normalisers), codes/, history.csv, convergence.svg and report.json. It can be
 copied to another machine. Every key of config.toml can be given by --set; [modality.NAME] sets
-hidden, rate, rate_hidden, normalise. Ctrl-C leaves a checkpoint; so does every epoch (jcch,
+hidden, rate, rate_hidden, normalise; for pictures network, weights, freeze (none, all, up to
+LAYER), rate_network, size, micro_batch, batch_norm, augment, crop. Ctrl-C leaves a checkpoint; so does every epoch (jcch,
 jcch-b, scdh; the others begin again). `crosshash methods` lists what --method takes.";
 
 /// Train a model: towers for every modality, one set of centres, aligned binary codes.
@@ -67,6 +78,9 @@ pub(crate) struct Args {
     /// Where the files of the manifest are, if not beside it.
     #[arg(long, value_name = "PATH")]
     root: Option<PathBuf>,
+
+    #[command(flatten)]
+    raw: Raw,
 
     /// Go on from the checkpoint in RUN.
     #[arg(long)]
@@ -103,7 +117,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             run.method.name()
         );
     }
-    let opened = data::open(&args.data, args.root.as_deref())?;
+    let opened = args.raw.open(&args.data, args.root.as_deref(), &raw.modalities)?;
     let split = split(&opened, raw.validation)?;
     say("preparing");
     let Some(fitted) = fit(&run, &opened, &split, Some(&folder))? else {

@@ -30,7 +30,11 @@ pub(super) static ALEXNET_CONV: About = About {
     name: "alexnet-conv",
     width: 9216,
     what: "AlexNet's five convolutions (torchvision), what its first linear layer takes",
-    files: &[WeightFile { names: &["alexnet_conv.safetensors"], sha256: None, source: None }],
+    files: &[WeightFile {
+        names: &["alexnet_conv.safetensors"],
+        sha256: None,
+        source: None,
+    }],
     get: "  arrays conv0.weight, conv0.bias .. conv4.bias of torchvision's alexnet (features.0, 3, 6, \
           8, 10), saved as alexnet_conv.safetensors",
     open: |files, _| open("alexnet-conv", files),
@@ -97,7 +101,11 @@ pub(super) static SE_RESNEXT101: About = About {
     what: "SE-ResNeXt-101 32x4d (timm), mean of the last block",
     licence: "of timm's weights: Apache-2.0",
     files: &[WeightFile {
-        names: &["se-resnext101.safetensors", "se-resnext101.pth", "seresnext101_32x4d.safetensors"],
+        names: &[
+            "se-resnext101.safetensors",
+            "se-resnext101.pth",
+            "seresnext101_32x4d.safetensors",
+        ],
         sha256: None,
         source: None,
     }],

@@ -73,6 +73,12 @@ pub fn items(path: &std::path::Path, text: bool) -> Result<Features> {
     }
 }
 
+/// The pictures of a folder, a zip or a tar below `under`, with their ids, by name.
+pub fn pictures(path: &std::path::Path, under: &str) -> Result<(Pictures, Vec<String>)> {
+    let read::Listing { pictures, ids, .. } = read::pictures(path, under)?;
+    Ok((pictures, ids))
+}
+
 /// Named modalities over one label vocabulary.
 #[derive(Debug, Clone)]
 pub struct Dataset {

@@ -49,7 +49,8 @@ impl Items {
             Some(_) if view.form() != "pictures" => {
                 return Err(Error::content(format!(
                     "modality {name} is {}: a network takes pictures; leave modality.{name}.network \
-                     out, or give the data set pictures",
+                     out, or give the data set pictures (--backbone {name}=none, if its manifest \
+                     names a backbone)",
                     view.form()
                 )));
             }

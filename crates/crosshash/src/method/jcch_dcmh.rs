@@ -12,7 +12,6 @@
 //! the length that DCMH pulls to, because JCCH's are as long as its centres (this changes no code);
 //! the best epoch by validation may be one of JCCH's.
 
-
 use super::dcmh::{self, Pairwise};
 use super::items::pairs;
 use super::{About, Fitting, Items, Method, jcch};

@@ -40,7 +40,9 @@ impl View {
 
     pub(super) fn len(&self) -> usize {
         match &self.rows {
-            Batch::Dense(values) | Batch::Pixels(Pixels { values, .. }) => values.len() / self.width,
+            Batch::Dense(values) | Batch::Pixels(Pixels { values, .. }) => {
+                values.len() / self.width
+            }
             Batch::Sparse(rows) => rows.len(),
         }
     }

@@ -107,7 +107,16 @@ impl Conv {
     ) -> Layer {
         let name = name.into();
         let groups = 1;
-        Layer::Conv(Conv { name, inputs, outputs, size, stride, padding, groups, bias: true })
+        Layer::Conv(Conv {
+            name,
+            inputs,
+            outputs,
+            size,
+            stride,
+            padding,
+            groups,
+            bias: true,
+        })
     }
 
     /// A convolution without bias, as networks with normalisation have it.
@@ -118,7 +127,16 @@ impl Conv {
         groups: usize,
     ) -> Layer {
         let name = name.into();
-        Layer::Conv(Conv { name, inputs, outputs, size, stride, padding, groups, bias: false })
+        Layer::Conv(Conv {
+            name,
+            inputs,
+            outputs,
+            size,
+            stride,
+            padding,
+            groups,
+            bias: false,
+        })
     }
 }
 
@@ -185,7 +203,8 @@ impl Layer {
                 body.iter().chain(shortcut).for_each(|layer| layer.specs(out));
             }
             Layer::Excite { name, channels, inner } => {
-                for (part, outputs, inputs) in [("fc1", inner, channels), ("fc2", channels, inner)]
+                for (part, outputs, inputs) in
+                    [("fc1", inner, channels), ("fc2", channels, inner)]
                 {
                     let shape = [*outputs, *inputs, 1, 1];
                     want(format!("{name}.{part}.weight"), &shape, Role::Weight);

@@ -101,7 +101,8 @@ impl Architecture {
         let layers = (self.layers)();
         let is = |layer: &Layer| {
             layer.name().is_some_and(|own| {
-                own == name || own.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
+                own == name
+                    || own.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
             })
         };
         let Some(last) = layers.iter().rposition(is) else {
@@ -163,13 +164,18 @@ impl Network {
         let lengths = specs.iter().map(Spec::len);
         if !lengths.eq(values.iter().map(Vec::len)) {
             let name = architecture.name;
-            return Err(Error::content(format!("the weights are not of the sizes of {name}")));
+            return Err(Error::content(format!(
+                "the weights are not of the sizes of {name}"
+            )));
         }
         Ok(Network::fixed(architecture, values))
     }
 
     /// With random weights: He's normal ones.
-    pub(crate) fn random(architecture: &'static Architecture, rng: &mut ChaCha8Rng) -> Network {
+    pub(crate) fn random(
+        architecture: &'static Architecture,
+        rng: &mut ChaCha8Rng,
+    ) -> Network {
         let first = |spec: &Spec| match spec.role {
             Role::Weight => {
                 let inputs: usize = spec.shape[1..].iter().product();
@@ -248,7 +254,11 @@ impl Network {
     }
 
     /// What the layers give before they are rows: to be kept and gone on from.
-    pub(crate) fn kept(&self, layers: &Range<usize>, input: Activation<'_>) -> (Vec<f32>, [usize; 3]) {
+    pub(crate) fn kept(
+        &self,
+        layers: &Range<usize>,
+        input: Activation<'_>,
+    ) -> (Vec<f32>, [usize; 3]) {
         let n = input.len();
         let (mut out, mut shape) = (Vec::new(), input.shape);
         if layers.is_empty() {
@@ -285,7 +295,9 @@ impl Network {
             // The running variance is that of the sample.
             let sample = count as f32 / (count.max(2) - 1) as f32;
             let mut towards = |part: &str, to: Tensor<1>| {
-                if let Some(Held::Fixed(value)) = self.held.get_mut(&format!("{name}.{part}")) {
+                if let Some(Held::Fixed(value)) =
+                    self.held.get_mut(&format!("{name}.{part}"))
+                {
                     let columns = value.dims()[1];
                     let to = to.reshape([1, columns]);
                     *value = value.clone() * (1.0 - MOMENTUM) + to * MOMENTUM;
@@ -337,10 +349,17 @@ impl Network {
         let matrix = |spec: &Spec| {
             let (values, velocity) = match &self.held[&spec.name] {
                 Held::Fixed(value) => (floats(value.clone()), Vec::new()),
-                Held::Learnt(param) if moving => (param.values(), param.velocity().to_vec()),
+                Held::Learnt(param) if moving => {
+                    (param.values(), param.velocity().to_vec())
+                }
                 Held::Learnt(param) => (param.values(), Vec::new()),
             };
-            Matrix { name: spec.name.clone().into(), columns: spec.columns(), values, velocity }
+            Matrix {
+                name: spec.name.clone().into(),
+                columns: spec.columns(),
+                values,
+                velocity,
+            }
         };
         self.specs.iter().map(matrix).collect()
     }
@@ -352,7 +371,10 @@ impl Network {
         }
         let autodiff = self.device.clone().autodiff();
         for (spec, m) in self.specs.iter().zip(matrices) {
-            if m.name != spec.name || m.columns != spec.columns() || m.values.len() != spec.len() {
+            if m.name != spec.name
+                || m.columns != spec.columns()
+                || m.values.len() != spec.len()
+            {
                 return false;
             }
             let held = match &self.held[&spec.name] {

@@ -55,7 +55,8 @@ pub(super) fn blocks(
 ) -> Vec<Layer> {
     let mut layers = Vec::new();
     let mut inputs = 64;
-    for (stage, (count, planes)) in stages.into_iter().zip([64, 128, 256, 512]).enumerate() {
+    for (stage, (count, planes)) in stages.into_iter().zip([64, 128, 256, 512]).enumerate()
+    {
         for at in 0..count {
             let name = format!("layer{}.{at}", stage + 1);
             let stride = if at == 0 && stage > 0 { 2 } else { 1 };
@@ -111,7 +112,12 @@ fn residual(block: &Block, outputs: usize, body: Vec<Layer>) -> Layer {
     let shortcut = match same {
         true => Vec::new(),
         false => vec![
-            Conv::plain(format!("{name}.downsample.0"), [*inputs, outputs], [1, *stride, 0], 1),
+            Conv::plain(
+                format!("{name}.downsample.0"),
+                [*inputs, outputs],
+                [1, *stride, 0],
+                1,
+            ),
             norm(format!("{name}.downsample.1"), outputs),
         ],
     };

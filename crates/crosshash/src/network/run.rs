@@ -41,7 +41,11 @@ pub(super) struct Pass<'n> {
 }
 
 impl<'n> Pass<'n> {
-    pub(super) fn new(network: &'n Network, learning: bool, statistics: Statistics) -> Pass<'n> {
+    pub(super) fn new(
+        network: &'n Network,
+        learning: bool,
+        statistics: Statistics,
+    ) -> Pass<'n> {
         Pass { network, learning, statistics, observed: Vec::new() }
     }
 
@@ -108,7 +112,8 @@ impl<'n> Pass<'n> {
     }
 
     fn norm(&mut self, name: &str, channels: usize, x: Tensor<4>) -> Tensor<4> {
-        let [scale, shift] = ["weight", "bias"].map(|part| self.param(name, part, [channels]));
+        let [scale, shift] =
+            ["weight", "bias"].map(|part| self.param(name, part, [channels]));
         if self.statistics == Statistics::Batch {
             let [n, _, height, width] = x.dims();
             let out = batch_norm_train(x, scale, shift, EPSILON);
@@ -125,7 +130,12 @@ impl<'n> Pass<'n> {
         batch_norm(x, scale, shift, mean, variance, EPSILON)
     }
 
-    fn param<const D: usize>(&self, name: &str, part: &str, shape: [usize; D]) -> Tensor<D> {
+    fn param<const D: usize>(
+        &self,
+        name: &str,
+        part: &str,
+        shape: [usize; D],
+    ) -> Tensor<D> {
         self.network.param(&format!("{name}.{part}"), self.learning).reshape(shape)
     }
 }

@@ -38,6 +38,7 @@ fn legacy() -> Vec<Layer> {
         Layer::Relu,
         Layer::MaxPool { size: 3, stride: 2, padding: 0, ceil: true },
     ];
-    layers.extend(blocks(STAGES, 4, &|block| bottleneck(&block, GROUPS, Some("se_module"))));
+    layers
+        .extend(blocks(STAGES, 4, &|block| bottleneck(&block, GROUPS, Some("se_module"))));
     layers
 }

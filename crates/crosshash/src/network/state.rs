@@ -72,12 +72,15 @@ impl StateDict {
             .filter(|name| !heads.iter().any(|head| name.starts_with(head)))
             .map(str::to_owned)
             .collect();
-        let faults: Vec<String> =
-            [("missing", missing), ("of another shape", misshapen), ("not expected", unexpected)]
-                .into_iter()
-                .filter(|(_, names)| !names.is_empty())
-                .map(|(what, names)| listed(what, &names))
-                .collect();
+        let faults: Vec<String> = [
+            ("missing", missing),
+            ("of another shape", misshapen),
+            ("not expected", unexpected),
+        ]
+        .into_iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(what, names)| listed(what, &names))
+        .collect();
         if !faults.is_empty() {
             let what = format!(
                 "the weights are not of this network: {}; give the file of the same network, or \
@@ -92,7 +95,8 @@ impl StateDict {
     /// What stands before every name: that which finds most.
     fn before(&self, wanted: &[Spec]) -> &'static str {
         let found = |before: &str| {
-            let there = |spec: &&Spec| self.shapes.contains_key(&format!("{before}{}", spec.name));
+            let there =
+                |spec: &&Spec| self.shapes.contains_key(&format!("{before}{}", spec.name));
             wanted.iter().filter(there).count()
         };
         // The first of those that find as many.
@@ -107,8 +111,10 @@ impl StateDict {
         .map_err(|err| err.at(&self.path))?;
         match values.iter().find(|x| !x.is_finite()) {
             None => Ok(values),
-            Some(value) => Err(Error::content(format!("{name} holds {value}: it is damaged"))
-                .at(&self.path)),
+            Some(value) => {
+                Err(Error::content(format!("{name} holds {value}: it is damaged"))
+                    .at(&self.path))
+            }
         }
     }
 }
@@ -117,7 +123,8 @@ type Opened = (BTreeMap<String, Vec<usize>>, Source);
 
 fn safe_file(bytes: Bytes) -> Result<Opened> {
     let file = SafeTensors::deserialize(&bytes).map_err(not_safe)?;
-    let shapes = file.tensors().into_iter().map(|(name, view)| (name, view.shape().to_vec()));
+    let shapes =
+        file.tensors().into_iter().map(|(name, view)| (name, view.shape().to_vec()));
     Ok((shapes.collect(), Source::Safe(bytes)))
 }
 
@@ -169,12 +176,14 @@ fn floats(kind: DType, bytes: &[u8], name: &str) -> Result<Vec<f32>> {
             bytes.chunks_exact(4).map(four).collect()
         }
         DType::F64 => bytes.chunks_exact(8).map(eight).collect(),
-        DType::F16 => {
-            bytes.chunks_exact(2).map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32()).collect()
-        }
-        DType::BF16 => {
-            bytes.chunks_exact(2).map(|b| bf16::from_le_bytes([b[0], b[1]]).to_f32()).collect()
-        }
+        DType::F16 => bytes
+            .chunks_exact(2)
+            .map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32())
+            .collect(),
+        DType::BF16 => bytes
+            .chunks_exact(2)
+            .map(|b| bf16::from_le_bytes([b[0], b[1]]).to_f32())
+            .collect(),
         other => return Err(Error::content(format!("{name} is {other:?}, not floats"))),
     })
 }
@@ -247,7 +256,11 @@ mod tests {
             }
             assert!(!trace.exists());
         }
-        assert!(StateDict::open(&fixture("plain.pth")).and_then(|f| f.read(&wanted(), &[])).is_err());
+        assert!(
+            StateDict::open(&fixture("plain.pth"))
+                .and_then(|f| f.read(&wanted(), &[]))
+                .is_err()
+        );
         let err = StateDict::open(&fixture("make.py")).err().unwrap().to_string();
         assert!(err.contains("neither a safetensors file"), "{err}");
     }

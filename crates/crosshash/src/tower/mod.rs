@@ -31,8 +31,8 @@ use crate::optimise::{Sgd, floats};
 use dense::DenseLayer;
 use first::FirstLayer;
 use sparse::SparseLayer;
-pub use tuned::Pixels;
 pub(crate) use tuned::Depth;
+pub use tuned::Pixels;
 use tuned::{NETWORK, TunedLayer, unnamed};
 
 /// The deviation of the heads' first weights.
@@ -99,9 +99,9 @@ pub struct Outputs {
 #[derive(Debug)]
 pub struct Tower {
     shape: Shape,
-    first: First,               // the hidden layer; the heads of a linear tower; a network
+    first: First, // the hidden layer; the heads of a linear tower; a network
     hidden: Option<DenseLayer>, // only after a network
-    heads: Option<DenseLayer>,  // none in a linear tower
+    heads: Option<DenseLayer>, // none in a linear tower
     device: Device,
 }
 
@@ -151,7 +151,11 @@ impl Tower {
         let outputs = shape.bits + shape.classes;
         let sd = (1.0 / (3.0 * shape.width as f64)).sqrt();
         let hidden = (shape.hidden > 0).then(|| {
-            DenseLayer::new(normal(shape.width * shape.hidden, sd, rng), shape.hidden, device)
+            DenseLayer::new(
+                normal(shape.width * shape.hidden, sd, rng),
+                shape.hidden,
+                device,
+            )
         });
         let inputs = if shape.hidden > 0 { shape.hidden } else { shape.width };
         let heads = DenseLayer::new(normal(inputs * outputs, HEADS, rng), outputs, device);
@@ -167,7 +171,9 @@ impl Tower {
             return made.map(|tower| *self = tower).is_some();
         };
         let rest = matrices.split_off(layer.network().names().count().min(matrices.len()));
-        let Some((hidden, heads)) = after_network(shape, rest, &device) else { return false };
+        let Some((hidden, heads)) = after_network(shape, rest, &device) else {
+            return false;
+        };
         (self.hidden, self.heads) = (hidden, Some(heads));
         layer.restore(matrices)
     }
@@ -183,7 +189,8 @@ impl Tower {
         }
         let outputs = shape.bits + shape.classes;
         let mut matrices = matrices.into_iter();
-        let mut layer = |rows: usize, columns: usize| layer_of(&mut matrices, rows, columns);
+        let mut layer =
+            |rows: usize, columns: usize| layer_of(&mut matrices, rows, columns);
         let columns = if shape.hidden > 0 { shape.hidden } else { outputs };
         let (weight, bias) = layer(shape.width, columns)?;
         let first = match shape.sparse {
@@ -246,7 +253,9 @@ impl Tower {
         }
         let first = self.first.learn(batch, &self.device).require_grad();
         let out = match (&self.heads, &self.hidden, &self.first) {
-            (Some(heads), Some(hidden), _) => heads.forward(relu(hidden.forward(first.clone()))),
+            (Some(heads), Some(hidden), _) => {
+                heads.forward(relu(hidden.forward(first.clone())))
+            }
             (Some(heads), None, First::Network(_)) => heads.forward(first.clone()),
             (Some(heads), None, _) => heads.forward(relu(first.clone())),
             (None, ..) => first.clone(),

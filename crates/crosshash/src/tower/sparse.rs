@@ -211,8 +211,14 @@ mod tests {
     fn equals_the_dense_layer() {
         let device = Device::flex().autodiff();
         for hidden in [0, 16] {
-            let shape =
-                |sparse| Shape { width: WIDTH, sparse, hidden, bits: 4, classes: 3, network: None };
+            let shape = |sparse| Shape {
+                width: WIDTH,
+                sparse,
+                hidden,
+                bits: 4,
+                classes: 3,
+                network: None,
+            };
             let made = |sparse| {
                 let mut rng = ChaCha8Rng::seed_from_u64(5);
                 Tower::new(shape(sparse), &mut rng, &device)

@@ -200,14 +200,21 @@ mod tests {
         let mut rng = ChaCha8Rng::seed_from_u64(7);
         let network = Network::random(architecture, &mut rng);
         let (width, network_of) = (architecture.width, Some(architecture));
-        let shape =
-            Shape { width, sparse: false, hidden, bits: 8, classes: 3, network: network_of };
+        let shape = Shape {
+            width,
+            sparse: false,
+            hidden,
+            bits: 8,
+            classes: 3,
+            network: network_of,
+        };
         Tower::tuned(shape, network, depth, &mut rng, &crate::device::learning())
     }
 
     /// A loss that is not linear in the outputs, and sees the whole batch.
     fn loss(out: &super::super::Outputs) -> Tensor<1> {
-        (out.hash.clone() * 30.0).tanh().mean_dim(0).square().sum() + out.logits.clone().exp().mean()
+        (out.hash.clone() * 30.0).tanh().mean_dim(0).square().sum()
+            + out.logits.clone().exp().mean()
     }
 
     fn steps(tower: &mut Tower, count: usize) -> Vec<Vec<f32>> {
@@ -293,13 +300,18 @@ mod tests {
             let mut rng = ChaCha8Rng::seed_from_u64(10);
             let mut pixels = pictures(&mut rng);
             if name != "conv4" {
-                pixels = Pixels { values: normal(2 * 3 * 64 * 64, 1.0, &mut rng), shape: [3, 64, 64], layer: 0 };
+                pixels = Pixels {
+                    values: normal(2 * 3 * 64 * 64, 1.0, &mut rng),
+                    shape: [3, 64, 64],
+                    layer: 0,
+                };
             }
             let made = tower(name, 0, depth(0, N, statistics));
             let super::super::First::Network(layer) = made.first else { unreachable!() };
             let mut network = layer.network;
             let all = 0..network.depth();
-            let weights = normal(pixels.len() * network.architecture().width, 1.0, &mut rng);
+            let weights =
+                normal(pixels.len() * network.architecture().width, 1.0, &mut rng);
             let value = |network: &Network| -> f64 {
                 let out = floats(network.apply(&all, pixels.activation(), statistics));
                 out.iter().zip(&weights).map(|(x, w)| f64::from(*x) * f64::from(*w)).sum()

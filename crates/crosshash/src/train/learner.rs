@@ -73,7 +73,12 @@ impl Learner {
     }
 
     /// Some training items, as this step sees them.
-    pub(super) fn batch(&self, items: &[usize], epoch: usize, step: usize) -> Result<Batch> {
+    pub(super) fn batch(
+        &self,
+        items: &[usize],
+        epoch: usize,
+        step: usize,
+    ) -> Result<Batch> {
         let look = Look { seed: self.seed, epoch, step };
         self.items.rows.training_batch(items, look, self.augment)
     }

@@ -451,7 +451,9 @@ impl<'a> Trainer<'a> {
             }
             if !side.tower.restore(matrices) {
                 let name = &side.items.name;
-                return Err(Error::content(format!("the tower of {name} is of another size")));
+                return Err(Error::content(format!(
+                    "the tower of {name} is of another size"
+                )));
             }
         }
         Ok(())

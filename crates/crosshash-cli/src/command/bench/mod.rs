@@ -3,6 +3,7 @@
 mod coefficients;
 mod dcmh;
 pub(crate) mod eval;
+mod features;
 mod peer;
 mod search;
 mod train;
@@ -27,6 +28,7 @@ enum What {
     Coefficients(coefficients::Args),
     Dcmh(dcmh::Args),
     Eval(eval::Args),
+    Features(features::Args),
     Train(train::Args),
     Search(search::Args),
 }
@@ -36,6 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         What::Coefficients(args) => coefficients::run(args),
         What::Dcmh(args) => dcmh::run(args),
         What::Eval(args) => eval::run(args),
+        What::Features(args) => features::run(args),
         What::Train(args) => train::run(args),
         What::Search(args) => search::run(args),
     }

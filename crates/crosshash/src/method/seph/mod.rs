@@ -156,7 +156,8 @@ fn solve(
         };
         let matrices =
             vec![matrix("heads.weight", weights), matrix("heads.bias", vec![0.0; bits])];
-        let shape = Shape { width, sparse: false, hidden: 0, bits, classes: 0, network: None };
+        let shape =
+            Shape { width, sparse: false, hidden: 0, bits, classes: 0, network: None };
         let tower = Tower::from_matrices(shape, matrices, &crate::device::learning());
         towers.push(tower.expect("sizes made here"));
     }
