@@ -21,12 +21,11 @@ pub(super) static ABOUT: About = About {
         source: None,
     }],
     get: "  git clone --depth 1 https://github.com/ml5js/ml5-data-and-models
-  pip install tensorflow tensorflowjs tf2onnx
-  tensorflowjs_converter --input_format tfjs_layers_model --output_format keras_saved_model \\
-    ml5-data-and-models/models/doodlenet/model.json doodlenet-tf
-  python -m tf2onnx.convert --saved-model doodlenet-tf --inputs-as-nchw INPUT --output doodlenet.onnx
-  then name the last hidden layer by a doodlenet.toml beside it and give the path as the backbone
-  (the published model is one of TensorFlow.js; docs/pictures.md says more)",
+  pip install numpy onnx
+  python crates/crosshash/src/backbone/export/doodlenet.py \\
+    ml5-data-and-models/models/doodlenet FOLDER/doodlenet.onnx
+  and name FOLDER by --weights or $CROSSHASH_WEIGHTS (the published weights are files of
+  TensorFlow.js, which the script writes as ONNX)",
     revision: 1,
     open: |files, weights| {
         let recipe = Recipe {
