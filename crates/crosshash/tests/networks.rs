@@ -52,7 +52,7 @@ fn fixtures() -> PathBuf {
 }
 
 fn array(path: &Path, name: &str) -> Vec<f32> {
-    let bytes = std::fs::read(path).unwrap();
+    let bytes = fs_err::read(path).unwrap();
     let file = SafeTensors::deserialize(&bytes).unwrap();
     let view = file.tensor(name).unwrap();
     let four = |b: &[u8]| f32::from_le_bytes([b[0], b[1], b[2], b[3]]);
@@ -132,7 +132,7 @@ fn full_size_state_dicts_of_both_forms() {
 fn pretrained_convolutions_are_the_shared_golden_ones() {
     let shared = PathBuf::from(std::env::var("CROSSHASH_SHARED").unwrap());
     let weights = shared.join("weights/alexnet-conv/alexnet_conv.safetensors");
-    let golden = std::fs::read(shared.join("golden/backbones.json")).unwrap();
+    let golden = fs_err::read(shared.join("golden/backbones.json")).unwrap();
     let golden: serde_json::Value = serde_json::from_slice(&golden).unwrap();
     let wanted = golden["alexnet-conv"]["gap"].as_array().unwrap();
     #[expect(clippy::cast_possible_truncation, reason = "features are single")]

@@ -53,7 +53,7 @@ fn dataset(folder: &Path) -> Dataset {
         let mut names = Vec::new();
         for item in 0..ITEMS {
             let file = format!("{name}{item}.png");
-            let out = std::fs::File::create(folder.join(&file)).unwrap();
+            let out = fs_err::File::create(folder.join(&file)).unwrap();
             let side = u32::try_from(SIDE).unwrap();
             let mut encoder = png::Encoder::new(out, side, side);
             encoder.set_color(png::ColorType::Rgb);
@@ -161,7 +161,7 @@ fn tuning_lowers_the_loss_and_beats_the_frozen_network() {
         |model: &Model| model.outputs("sketch", queries.features(), &|_| {}).unwrap();
     let (a, b) = (outputs(&model), outputs(&loaded));
     assert!(a.iter().zip(&b).all(|(x, y)| (x - y).abs() < 1e-6));
-    let file = std::fs::read(folder.path().join("sketch0.png")).unwrap();
+    let file = fs_err::read(folder.path().join("sketch0.png")).unwrap();
     let one = Features::Pictures(Pictures::in_memory(vec![file]));
     assert_eq!(loaded.outputs("sketch", one, &|_| {}).unwrap().len(), 16);
     let texts = Features::Text(["a text"].into_iter().collect());
@@ -227,8 +227,11 @@ fn what_cannot_be_tuned_is_said() {
     let broken = tempfile::tempdir().unwrap();
     let dataset = dataset(broken.path());
     let split = split(&dataset);
-    std::fs::write(broken.path().join("photo3.png"), b"\x89PNG\r\n\x1a\nno").unwrap();
+    for item in 0..ITEMS {
+        let path = broken.path().join(format!("photo{item}.png"));
+        fs_err::write(path, b"\x89PNG\r\n\x1a\nno").unwrap();
+    }
     let run = run(&["epochs=1"]);
-    let err = trained(&run, &dataset, &split).err().map(|err| err.to_string());
-    assert!(err.is_none_or(|err| err.contains("photo3.png")), "the path is named");
+    let err = trained(&run, &dataset, &split).err().unwrap().to_string();
+    assert!(err.contains("/photo") && err.contains(".png: damaged"), "{err}");
 }

@@ -88,6 +88,9 @@ pub struct Origin {
     pub digest: String,
 }
 
+/// Opens a backbone with its files, where the rest of the weights are.
+pub type Open = fn(&[PathBuf], &Weights) -> Result<Box<dyn Backbone>>;
+
 /// What is known of a backbone before it is opened.
 pub struct About {
     /// Its name.
@@ -109,7 +112,7 @@ pub struct About {
     /// Raised when the same weights give other rows.
     pub revision: u32,
     /// Opens it with its files, in the order of `files`.
-    pub open: fn(&[PathBuf], &Weights) -> Result<Box<dyn Backbone>>,
+    pub open: Open,
 }
 
 /// A file of weights.
