@@ -158,6 +158,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                             weights.display().to_string()
                         ),
                         format!("modality.{name}.freeze={freeze:?}"),
+                        // What is frozen is computed once, from pictures as they are.
+                        format!("modality.{name}.augment={}", freeze == "none"),
                     ]
                 })
                 .collect();
