@@ -157,7 +157,8 @@ impl Ask {
             let started = Instant::now();
             let given = self.given()?;
             let decode = micros(started);
-            let brain = worker.brain.as_ref().ok_or_else(|| Fault::ours("the model is gone"))?;
+            let brain =
+                worker.brain.as_ref().ok_or_else(|| Fault::ours("the model is gone"))?;
             Ok((decode, brain.think(&name, given)?))
         };
         let (decode, thought) = app.workers.run(work).await??;
@@ -217,7 +218,9 @@ pub(crate) fn picture(text: &str) -> Answer<Vec<u8>> {
 /// A row of numbers.
 pub(crate) fn features(values: Vec<f32>) -> Answer<Given> {
     match values.iter().position(|value| !value.is_finite()) {
-        Some(at) => Err(Fault::bad(format!("value {at} is too large for single precision"))),
+        Some(at) => {
+            Err(Fault::bad(format!("value {at} is too large for single precision")))
+        }
         None if values.is_empty() => Err(Fault::bad("no values")),
         None => Ok(Given::Features(values)),
     }
@@ -231,8 +234,11 @@ pub(crate) fn shelf<'a>(
 ) -> Answer<&'a Arc<super::shelf::Shelf>> {
     model.shelf(modality).ok_or_else(|| {
         let known: Vec<&str> = model.shelves.iter().map(|s| s.modality.as_str()).collect();
-        Fault::bad(format!("no modality named {modality:?}; there are {}", known.join(", ")))
-            .at(place)
+        Fault::bad(format!(
+            "no modality named {modality:?}; there are {}",
+            known.join(", ")
+        ))
+        .at(place)
     })
 }
 

@@ -1,7 +1,9 @@
 //! Reading requests: JSON bodies, forms with a file, parts of a path, what stands behind the `?`.
 
 use axum::body::Body;
-use axum::extract::{FromRequest as _, FromRequestParts as _, Multipart, Path, Query, Request};
+use axum::extract::{
+    FromRequest as _, FromRequestParts as _, Multipart, Path, Query, Request,
+};
 use axum::http::{HeaderMap, header};
 use serde::de::DeserializeOwned;
 
@@ -13,8 +15,10 @@ use super::state::App;
 pub(crate) async fn json<T: DeserializeOwned>(app: &App, request: Request) -> Answer<T> {
     let (parts, body) = request.into_parts();
     if !is(&parts.headers, "application/json") {
-        return Err(Fault::media_type("send JSON with the header Content-Type: application/json")
-            .at("header Content-Type"));
+        return Err(Fault::media_type(
+            "send JSON with the header Content-Type: application/json",
+        )
+        .at("header Content-Type"));
     }
     parse(&app.limits.body(&parts.headers, body).await?)
 }
@@ -27,7 +31,10 @@ pub(crate) fn is(headers: &HeaderMap, wanted: &str) -> bool {
 }
 
 /// A form: the JSON in its part `request`, if there is one, and the file in its part `picture`.
-pub(crate) async fn form(app: &App, request: Request) -> Answer<(Option<Vec<u8>>, Vec<u8>)> {
+pub(crate) async fn form(
+    app: &App,
+    request: Request,
+) -> Answer<(Option<Vec<u8>>, Vec<u8>)> {
     let (parts, body) = request.into_parts();
     let bytes = app.limits.body(&parts.headers, body).await?;
     let broken = |err: String| Fault::bad(format!("not a whole form: {err}"));
@@ -56,11 +63,13 @@ pub(crate) async fn form(app: &App, request: Request) -> Answer<(Option<Vec<u8>>
 }
 
 /// The one part of a path that varies, and what stands behind the `?`.
-pub(crate) async fn path_and_query<T: DeserializeOwned>(request: Request) -> Answer<(String, T)> {
+pub(crate) async fn path_and_query<T: DeserializeOwned>(
+    request: Request,
+) -> Answer<(String, T)> {
     let (mut parts, _) = request.into_parts();
     let path = Path::<String>::from_request_parts(&mut parts, &()).await;
-    let Path(path) =
-        path.map_err(|err| Fault::bad(format!("the path: {}", err.body_text())).at("path"))?;
+    let Path(path) = path
+        .map_err(|err| Fault::bad(format!("the path: {}", err.body_text())).at("path"))?;
     let query = Query::<T>::from_request_parts(&mut parts, &()).await;
     let Query(query) =
         query.map_err(|err| Fault::bad(err.body_text()).at("what stands behind the ?"))?;

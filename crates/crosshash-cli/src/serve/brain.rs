@@ -4,13 +4,16 @@
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use crosshash::Model;
 use crosshash::data::{Dense, Features, Sparse};
 use crosshash::encode::Encoder as _;
 use crosshash_codes::{Bits, Codes};
 
 use super::fault::{Answer, Fault};
+use super::thumbnail;
+use crate::asking::{Asker, Form};
+use crate::places::Places;
 
 /// What is given to be encoded.
 pub(crate) enum Given {
@@ -41,46 +44,58 @@ pub(crate) struct Thought {
 
 /// A model and how it is asked.
 pub(crate) struct Brain {
-    model: Model,
+    asker: Asker,
     centres: Option<Codes>,
 }
 
 impl Brain {
-    pub(crate) fn open(run: &Path) -> Result<Brain> {
-        let model = Model::load(run)
-            .with_context(|| format!("reading the model in {}", run.display()))?;
+    pub(crate) fn open(run: &Path, places: &Places) -> Result<Brain> {
+        let asker = Asker::open(run, places)?;
+        let model = asker.model();
         let centres = match model.centres() {
             [] => None,
             values => Some(Codes::from_signs(model.bits(), values)?),
         };
-        Ok(Brain { model, centres })
+        Ok(Brain { asker, centres })
     }
 
     pub(crate) fn model(&self) -> &Model {
-        &self.model
+        self.asker.model()
     }
 
     pub(crate) fn bits(&self) -> Bits {
-        self.model.bits()
+        self.model().bits()
     }
 
     /// What a modality can be asked by: text, picture, drawing, features.
     pub(crate) fn asks(&self, modality: &str) -> Vec<&'static str> {
-        match self.model.preparation(modality) {
-            Ok(preparation) if preparation.is_text() => vec!["text"],
-            Ok(_) => vec!["features"],
-            Err(_) => Vec::new(),
-        }
+        let forms = self.asker.asks_by(modality).iter();
+        let names = forms.flat_map(|form| match form {
+            Form::Text => &["text"][..],
+            Form::Picture => &["picture"],
+            Form::Drawing => &["drawing", "picture"], // a photographed sketch is one too
+            Form::Features => &["features"],
+        });
+        names.copied().collect()
     }
 
     /// The modality that a query is of: the one it names, or the first that asks for its form.
-    pub(crate) fn modality<'a>(&'a self, named: Option<&str>, form: &str) -> Answer<&'a str> {
-        let all = self.model.modalities();
+    pub(crate) fn modality<'a>(
+        &'a self,
+        named: Option<&str>,
+        form: &str,
+    ) -> Answer<&'a str> {
+        let all = self.model().modalities();
         let asks = |name: &&str| self.asks(name).contains(&form);
         let Some(named) = named else {
-            return all.iter().copied().find(asks).ok_or_else(|| {
-                let able: Vec<String> =
-                    all.iter().map(|m| format!("{m} ({})", self.asks(m).join(", "))).collect();
+            // a picture is taken for one of a modality of pictures rather than of drawings
+            let fits = |name: &&str| self.asks(name).first() == Some(&form);
+            let found = all.iter().copied().find(fits);
+            return found.or_else(|| all.iter().copied().find(asks)).ok_or_else(|| {
+                let able: Vec<String> = all
+                    .iter()
+                    .map(|m| format!("{m} ({})", self.asks(m).join(", ")))
+                    .collect();
                 Fault::bad(format!(
                     "no modality of this model can be asked by {form}; there are {}",
                     able.join("; ")
@@ -108,10 +123,11 @@ impl Brain {
         let form = given.form();
         let place = move |err: String| Fault::bad(err).at(format!("query.{form}"));
         let started = Instant::now();
-        let features = self.features(modality, given).map_err(|err| place(format!("{err:#}")))?;
+        let features =
+            self.features(modality, given).map_err(|err| place(format!("{err:#}")))?;
         let features_us = micros(started);
         let started = Instant::now();
-        let outputs = self.model.outputs(modality, features, &|_| ());
+        let outputs = self.model().outputs(modality, features, &|_| ());
         let outputs = outputs.map_err(|err| place(err.to_string()))?;
         if outputs.iter().any(|value| value.is_nan()) {
             return Err(place("the model gives no numbers for this".into()));
@@ -121,18 +137,23 @@ impl Brain {
 
     fn features(&self, modality: &str, given: Given) -> Result<Features> {
         match given {
-            Given::Text(text) => Ok(Features::Text([text].iter().collect())),
+            Given::Text(text) => self.asker.text(modality, &[text]),
             Given::Features(values) => {
-                if self.model.preparation(modality)?.is_sparse() {
-                    let mut cells: Vec<(u32, f32)> =
-                        (0..).zip(values.iter().copied()).filter(|cell| cell.1 != 0.0).collect();
+                if self.model().preparation(modality)?.is_sparse() {
+                    let mut cells: Vec<(u32, f32)> = (0..)
+                        .zip(values.iter().copied())
+                        .filter(|cell| cell.1 != 0.0)
+                        .collect();
                     let mut rows = Sparse::new(values.len());
                     rows.push(&mut cells)?;
                     return Ok(Features::Sparse(rows));
                 }
                 Ok(Features::Dense(Dense::from_floats(values.len().max(1), values)?))
             }
-            Given::Picture(_) => anyhow::bail!("this model takes no pictures"),
+            Given::Picture(file) => {
+                thumbnail::check_size(&file)?;
+                self.asker.pictures(modality, vec![file])
+            }
         }
     }
 
@@ -147,8 +168,9 @@ impl Brain {
         let Some(centres) = &self.centres else { return Vec::new() };
         let bits = self.bits().get();
         let nearness = |label: usize| {
-            let centre = &self.model.centres()[label * bits..(label + 1) * bits];
-            outputs.map_or(0.0, |out| out.iter().zip(centre).map(|(a, b)| a * b).sum::<f32>())
+            let centre = &self.model().centres()[label * bits..(label + 1) * bits];
+            outputs
+                .map_or(0.0, |out| out.iter().zip(centre).map(|(a, b)| a * b).sum::<f32>())
         };
         let far = |centre: &[u64]| {
             code.iter().zip(centre).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>()

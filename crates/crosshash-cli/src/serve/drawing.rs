@@ -102,7 +102,11 @@ fn line(ink: &mut [f32], a: [f32; 2], b: [f32; 2]) {
     for y in span(1) {
         for x in span(0) {
             let (px, py) = (x as f32 + 0.5 - a[0], y as f32 + 0.5 - a[1]);
-            let along = if square > 0.0 { ((px * dx + py * dy) / square).clamp(0.0, 1.0) } else { 0.0 };
+            let along = if square > 0.0 {
+                ((px * dx + py * dy) / square).clamp(0.0, 1.0)
+            } else {
+                0.0
+            };
             let far = (px - along * dx).hypot(py - along * dy);
             let cover = (HALF + 0.5 - far).clamp(0.0, 1.0);
             let pixel = &mut ink[y * SIDE + x];
@@ -122,7 +126,9 @@ mod tests {
 
     #[test]
     fn a_line_fills_the_width_wherever_it_was_drawn() {
-        let at = |dx: f32, dy: f32| drawing(&[&[[10.0 + dx, 20.0 + dy], [110.0 + dx, 20.0 + dy]]]).draw();
+        let at = |dx: f32, dy: f32| {
+            drawing(&[&[[10.0 + dx, 20.0 + dy], [110.0 + dx, 20.0 + dy]]]).draw()
+        };
         let pixels = at(0.0, 0.0);
         assert_eq!(pixels, at(150.0, 99.0), "where it was drawn does not matter");
         let row = &pixels[128 * SIDE..129 * SIDE];
@@ -130,7 +136,11 @@ mod tests {
         let dark = row.iter().filter(|&&p| p < 128).count();
         assert!((236..=242).contains(&dark), "{dark}");
         let column: Vec<u8> = (0..SIDE).map(|y| pixels[y * SIDE + 128]).collect();
-        assert_eq!(column.iter().filter(|&&p| p < 128).count(), 10, "as thick as it should be");
+        assert_eq!(
+            column.iter().filter(|&&p| p < 128).count(),
+            10,
+            "as thick as it should be"
+        );
     }
 
     #[test]

@@ -31,7 +31,10 @@ pub(crate) struct Encoded {
     timings_us: Times,
 }
 
-pub(crate) async fn post(State(app): State<Arc<App>>, request: Request) -> Answer<Json<Encoded>> {
+pub(crate) async fn post(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Answer<Json<Encoded>> {
     let started = Instant::now();
     let wish: Wish = body::json(&app, request).await?;
     let decoded = micros(started);

@@ -158,15 +158,21 @@ pub(crate) async fn post(
         let target = Arc::clone(shelf(&generation, &modality, "modality")?);
         let (worker, name) = (Arc::clone(&generation), modality.clone());
         let work = move || -> Answer<_> {
-            let made: Answer<Vec<New>> =
-                wanted.iter().enumerate().map(|(k, item)| item.made(&worker, &name, k)).collect();
+            let made: Answer<Vec<New>> = wanted
+                .iter()
+                .enumerate()
+                .map(|(k, item)| item.made(&worker, &name, k))
+                .collect();
             Ok((made?, wanted))
         };
         let (made, items) = app.workers.run(work).await??;
         wanted = items;
         match target.change(Change::Put(made)).await? {
             Some(Changed { done, replaced, .. }) => {
-                return Ok((StatusCode::CREATED, Json(Inserted { inserted: done, replaced })));
+                return Ok((
+                    StatusCode::CREATED,
+                    Json(Inserted { inserted: done, replaced }),
+                ));
             }
             None => tokio::time::sleep(PAUSE).await,
         }
@@ -180,7 +186,8 @@ impl Item {
         let id = self.id.clone().text();
         let view = shelf(model, modality, "modality")?.view();
         if id.is_empty() || id.len() > LONGEST_ID || id.contains(char::is_control) {
-            let message = format!("an id is 1 to {LONGEST_ID} bytes without control characters");
+            let message =
+                format!("an id is 1 to {LONGEST_ID} bytes without control characters");
             return Err(Fault::bad(message).at(place("id")));
         }
         if view.snapshot.typed_id(&id).is_none() {
@@ -191,8 +198,10 @@ impl Item {
         let number = |label: &String| {
             let found = model.labels.iter().position(|name| name == label);
             found.and_then(|at| u32::try_from(at).ok()).ok_or_else(|| {
-                Fault::bad(format!("no label is named {label:?}; GET /v1/models lists them"))
-                    .at(place("labels"))
+                Fault::bad(format!(
+                    "no label is named {label:?}; GET /v1/models lists them"
+                ))
+                .at(place("labels"))
             })
         };
         let labels = self.labels.iter().map(number).collect::<Answer<Vec<u32>>>()?;
@@ -204,7 +213,7 @@ impl Item {
             code: self.code.clone(),
             labels: self.labels.clone(),
             meta: self.meta.clone(),
-            ..Record::default()
+            picture: None, // its place is known when it is written
         };
         Ok(New { code, labels, record, picture })
     }
@@ -226,9 +235,8 @@ impl Item {
         };
         let asks = brain.asks(modality);
         let given = match (&self.features, &self.text, picture) {
-            (Some(values), _, _) => {
-                ask::features(values.clone()).map_err(|fault| fault.at(place("features")))?
-            }
+            (Some(values), _, _) => ask::features(values.clone())
+                .map_err(|fault| fault.at(place("features")))?,
             (_, Some(text), _) if asks.contains(&"text") => Given::Text(text.clone()),
             (_, _, Some(picture)) => Given::Picture(picture.to_vec()),
             _ => {
@@ -252,7 +260,8 @@ fn check_count(app: &App, count: usize, place: &str) -> Answer<()> {
     match count {
         0 => Err(Fault::bad("none are given").at(place)),
         n if n > most => {
-            Err(Fault::bad(format!("{n} at once; at most {most}, send several requests")).at(place))
+            Err(Fault::bad(format!("{n} at once; at most {most}, send several requests"))
+                .at(place))
         }
         _ => Ok(()),
     }
@@ -302,20 +311,27 @@ async fn remove(
 }
 
 /// The modality behind the `?`; the only one need not be named.
-pub(crate) fn named<'a>(model: &'a Generation, modality: Option<&str>) -> Answer<&'a Arc<Shelf>> {
+pub(crate) fn named<'a>(
+    model: &'a Generation,
+    modality: Option<&str>,
+) -> Answer<&'a Arc<Shelf>> {
     match (modality, &model.shelves[..]) {
         (Some(modality), _) => shelf(model, modality, "modality"),
         (None, [one]) => Ok(one),
         (None, all) => {
             let known: Vec<&str> = all.iter().map(|s| s.modality.as_str()).collect();
-            let message = format!("name the modality: ?modality= one of {}", known.join(", "));
+            let message =
+                format!("name the modality: ?modality= one of {}", known.join(", "));
             Err(Fault::bad(message).at("modality"))
         }
     }
 }
 
 /// One item.
-pub(crate) async fn get(State(app): State<Arc<App>>, request: Request) -> Answer<Json<Seen>> {
+pub(crate) async fn get(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Answer<Json<Seen>> {
     let (id, Which { model, modality }) = body::path_and_query(request).await?;
     let model = app.model(model.as_deref())?;
     let shelf = named(&model, modality.as_deref())?;

@@ -39,7 +39,8 @@ pub(crate) fn start(form: Form, detail: Detail) {
     });
     use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
     use tracing_subscriber::util::SubscriberInitExt as _;
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let lines =
+        tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
     let registry = tracing_subscriber::registry();
     // A second start in one process keeps the first log.
     let _ = match form {

@@ -6,9 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Upper ends of the buckets, in seconds.
-const BUCKETS: [f64; 14] = [
-    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
-];
+const BUCKETS: [f64; 14] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 /// All counts since the start.
 pub(crate) struct Metrics {
@@ -36,7 +35,13 @@ impl Metrics {
     }
 
     /// Notes one answer.
-    pub(crate) fn note(&self, route: &str, method: &'static str, status: u16, took: Duration) {
+    pub(crate) fn note(
+        &self,
+        route: &str,
+        method: &'static str,
+        status: u16,
+        took: Duration,
+    ) {
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         let route = routes.entry((route.to_owned(), method)).or_default();
         *route.by_status.entry(status).or_default() += 1;
@@ -83,7 +88,11 @@ impl Metrics {
             }
         }
         head(&mut out, "crosshash_uptime_seconds", "gauge", "Time since the start.");
-        let _ = writeln!(out, "crosshash_uptime_seconds {}", self.started.elapsed().as_secs_f64());
+        let _ = writeln!(
+            out,
+            "crosshash_uptime_seconds {}",
+            self.started.elapsed().as_secs_f64()
+        );
         if let Some(bytes) = resident_bytes() {
             head(&mut out, "process_resident_memory_bytes", "gauge", "Memory in use.");
             let _ = writeln!(out, "process_resident_memory_bytes {bytes}");

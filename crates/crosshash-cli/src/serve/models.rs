@@ -32,12 +32,16 @@ pub(crate) async fn list(State(app): State<Arc<App>>) -> Answer<Json<Value>> {
 }
 
 /// One model with how it was trained and judged.
-pub(crate) async fn get(State(app): State<Arc<App>>, request: Request) -> Answer<Json<Value>> {
+pub(crate) async fn get(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Answer<Json<Value>> {
     let (name, Nothing {}) = body::path_and_query(request).await?;
     let model = app.model(Some(&name))?;
     let work = move || {
         let mut value = described(&model);
-        value["report"] = report(&model.folder).map_or(Value::Null, |full| shortened(&full));
+        value["report"] =
+            report(&model.folder).map_or(Value::Null, |full| shortened(&full));
         value["history"] = history(&model.folder).unwrap_or(Value::Null);
         value["settings"] = settings(&model.folder).unwrap_or(Value::Null);
         value
@@ -47,7 +51,8 @@ pub(crate) async fn get(State(app): State<Arc<App>>, request: Request) -> Answer
 
 fn described(model: &Generation) -> Value {
     let modalities = model.shelves.iter().map(|shelf| {
-        let asks = model.brain.as_ref().map_or(Vec::new(), |brain| brain.asks(&shelf.modality));
+        let asks =
+            model.brain.as_ref().map_or(Vec::new(), |brain| brain.asks(&shelf.modality));
         json!({
             "name": shelf.modality,
             "asks": asks,
@@ -107,8 +112,9 @@ fn history(run: &Path) -> Option<Value> {
         let cells = names.iter().zip(line.split(','));
         let number = |(name, cell): (&&str, &str)| {
             let number: f64 = cell.parse().ok()?;
-            let whole = name == &&"epoch";
-            let value = if whole { json!(cell.parse::<u64>().ok()?) } else { json!(number) };
+            let whole = *name == "epoch";
+            let value =
+                if whole { json!(cell.parse::<u64>().ok()?) } else { json!(number) };
             Some(((*name).to_owned(), value))
         };
         Value::Object(cells.filter_map(number).collect::<Map<String, Value>>())

@@ -14,9 +14,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
      frame-ancestors 'none'";
 
 /// Every file of the page by name.
-const FILES: &[(&str, &[u8])] = &[
-    ("index.html", include_bytes!("page/index.html")),
-];
+const FILES: &[(&str, &[u8])] = &[("index.html", include_bytes!("page/index.html"))];
 
 /// The page itself.
 pub(crate) async fn index(request: Request) -> Answer<Response> {
@@ -52,7 +50,9 @@ fn file(name: &str, request: &Request) -> Answer<Response> {
         .header(header::CONTENT_SECURITY_POLICY, POLICY)
         .header(header::CACHE_CONTROL, "no-cache")
         .header(header::ETAG, tag);
-    response.body(if fresh { Body::empty() } else { Body::from(*bytes) }).map_err(Fault::ours)
+    response
+        .body(if fresh { Body::empty() } else { Body::from(*bytes) })
+        .map_err(Fault::ours)
 }
 
 #[cfg(test)]
@@ -61,10 +61,14 @@ mod tests {
 
     #[test]
     fn every_file_of_the_page_is_in_the_program() {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/serve/page");
+        let folder =
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/serve/page");
         for entry in fs_err::read_dir(folder).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
-            assert!(FILES.iter().any(|(known, _)| *known == name), "{name} is not in FILES");
+            assert!(
+                FILES.iter().any(|(known, _)| *known == name),
+                "{name} is not in FILES"
+            );
         }
     }
 }

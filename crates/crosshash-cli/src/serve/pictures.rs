@@ -76,12 +76,14 @@ pub(crate) async fn get(State(app): State<Arc<App>>, request: Request) -> Answer
     let model = app.model(model.as_deref())?;
     let shelf = Arc::clone(named(&model, modality.as_deref())?);
     let missing = || {
-        Fault::missing(format!("{} has no item {id:?} with a picture", shelf.modality)).at("id")
+        Fault::missing(format!("{} has no item {id:?} with a picture", shelf.modality))
+            .at("id")
     };
     if shelf.view().find(&id)?.is_none() {
         return Err(missing());
     }
-    let inserted = shelf.records.get(&id).map(|record| record.picture.map_or(0, |p| p.start));
+    let inserted =
+        shelf.records.get(&id).map(|record| record.picture.map_or(0, |p| p.start));
     let place = inserted.map_or(u64::MAX, |start| start);
     let key = (
         model.name.clone(),
@@ -108,9 +110,9 @@ pub(crate) async fn get(State(app): State<Arc<App>>, request: Request) -> Answer
         .header(header::CACHE_CONTROL, "private, max-age=60");
     let response = match fresh {
         true => response.status(StatusCode::NOT_MODIFIED).body(Body::empty()),
-        false => {
-            response.header(header::CONTENT_TYPE, thumbnail::media_type(&bytes)).body(bytes.into())
-        }
+        false => response
+            .header(header::CONTENT_TYPE, thumbnail::media_type(&bytes))
+            .body(bytes.into()),
     };
     response.map_err(Fault::ours)
 }
@@ -127,8 +129,12 @@ fn make(
         None => model.shown.picture(&shelf.modality, id),
     };
     let file = file.map_err(|err| Fault::ours(format!("{err:#}")))?;
-    Ok(file.map(|file| match size {
+    let made = file.map(|file| match size {
         Some(size) => thumbnail::make(file, size),
         None => thumbnail::plain(file),
-    }))
+    });
+    made.transpose().map_err(|err| {
+        tracing::warn!(modality = shelf.modality, id, error = %format!("{err:#}"), "a picture cannot be shown");
+        Fault::missing(format!("the picture of {id:?} is damaged: {err:#}")).at("id")
+    })
 }

@@ -44,7 +44,7 @@ pub(crate) struct Record {
     pub(crate) meta: Map<String, Value>,
     /// Where its picture is among the pictures of the batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    picture: Option<(u64, u64)>,
+    pub(crate) picture: Option<(u64, u64)>,
 }
 
 /// What a batch says.
@@ -91,7 +91,10 @@ pub(crate) enum Change {
 impl Records {
     /// Opens or makes the log. `committed` tells the last commit of an index by its name; a
     /// batch at the end that it does not reach is cut off.
-    pub(crate) fn open(path: &Path, committed: &dyn Fn(&str) -> Option<u64>) -> Result<Records> {
+    pub(crate) fn open(
+        path: &Path,
+        committed: &dyn Fn(&str) -> Option<u64>,
+    ) -> Result<Records> {
         let file = fs_err::OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -153,9 +156,7 @@ impl Records {
             return Ok(None);
         }
         let head = self.piece(Piece { start, length: HEAD })?;
-        let word = |at: usize| {
-            head[at..at + 8].try_into().map_or(0, u64::from_le_bytes)
-        };
+        let word = |at: usize| head[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
         let (size, sum) = (word(8), word(16));
         if &head[..8] != MAGIC {
             // A cut may leave zeros where bytes were still on their way.
@@ -323,7 +324,10 @@ mod tests {
         assert_eq!(again.end(), second);
         assert_eq!(text(&again, "b").unwrap(), "two");
         assert_eq!(text(&again, "c"), None);
-        assert_eq!(again.piece(again.get("a").unwrap().picture.unwrap()).unwrap(), [1, 2, 3]);
+        assert_eq!(
+            again.piece(again.get("a").unwrap().picture.unwrap()).unwrap(),
+            [1, 2, 3]
+        );
         drop(again);
         // cut at any byte of the last batch: those before are there
         for cut in usize::try_from(second).unwrap()..whole.len() {

@@ -22,6 +22,7 @@ use super::shelf::{New, Open, Shelf, code_file, from_hex};
 use super::shown::Shown;
 use crate::directions::CODES;
 use crate::fit::CONFIG;
+use crate::places::Places;
 use crate::progress::{Progress, say};
 
 /// The folder in a run that the server keeps its own files in.
@@ -66,7 +67,11 @@ pub(crate) fn is_servable(folder: &Path) -> bool {
 
 /// When what is served was written.
 pub(crate) fn stamp(folder: &Path) -> Stamp {
-    let mut files = vec![folder.join(MODEL_JSON), folder.join(MODEL_WEIGHTS), folder.join("report.json")];
+    let mut files = vec![
+        folder.join(MODEL_JSON),
+        folder.join(MODEL_WEIGHTS),
+        folder.join("report.json"),
+    ];
     if let Ok(listing) = fs_err::read_dir(folder.join(CODES)) {
         files.extend(listing.filter_map(|entry| Some(entry.ok()?.path())));
     }
@@ -83,13 +88,14 @@ pub(crate) fn open(
     name: &str,
     folder: &Path,
     place: &DataPlace,
+    places: &Places,
     before: Option<&Generation>,
 ) -> Result<Generation> {
     let number = before.map_or(1, |before| before.number + 1);
     if is_index(folder) {
         return open_index(name, folder, number, before);
     }
-    let brain = Brain::open(folder)?;
+    let brain = Brain::open(folder, places)?;
     let fingerprint = fingerprint(folder)?;
     let raw = fs_err::read_to_string(folder.join(CONFIG))
         .ok()
@@ -102,7 +108,8 @@ pub(crate) fn open(
             Shown::Nothing
         }),
     };
-    let names: Vec<String> = brain.model().modalities().into_iter().map(str::to_owned).collect();
+    let names: Vec<String> =
+        brain.model().modalities().into_iter().map(str::to_owned).collect();
     let same = before.filter(|before| before.fingerprint == fingerprint);
     let shelves = match same {
         Some(before) => before.shelves.clone(),
@@ -113,7 +120,10 @@ pub(crate) fn open(
                 .map(|shelf| (shelf, shelf.retire()))
                 .collect();
             let made = names.iter().map(|modality| {
-                let old = retired.iter().map(|(shelf, _)| *shelf).find(|s| &s.modality == modality);
+                let old = retired
+                    .iter()
+                    .map(|(shelf, _)| *shelf)
+                    .find(|s| &s.modality == modality);
                 shelf(folder, modality, &brain, &fingerprint, old)
                     .with_context(|| format!("the index of modality {modality}"))
             });
@@ -192,7 +202,8 @@ impl Generation {
 fn title(folder: &Path, name: &str, data: Option<&(PathBuf, Option<PathBuf>)>) -> String {
     let report = report(folder);
     let method = report.as_ref().and_then(|report| report["method"].as_str());
-    let data = data.and_then(|(path, _)| Some(path.file_stem()?.to_string_lossy().into_owned()));
+    let data =
+        data.and_then(|(path, _)| Some(path.file_stem()?.to_string_lossy().into_owned()));
     match (method, data) {
         (Some(method), Some(data)) => format!("{name}: {data}, {method}"),
         (None, Some(data)) => format!("{name}: {data}"),
@@ -247,7 +258,8 @@ fn shelf(
     let records = match old {
         Some(old) => Arc::clone(&old.records),
         None => {
-            let committed = |name: &str| Some(Snapshot::open(&own.join(name)).ok()?.info().commit);
+            let committed =
+                |name: &str| Some(Snapshot::open(&own.join(name)).ok()?.info().commit);
             Arc::new(Records::open(&own.join(RECORDS), &committed)?)
         }
     };
@@ -261,7 +273,10 @@ fn shelf(
         fs_err::File::open(&own)?.sync_all()?;
     }
     let writer = Writer::open(&folder)?;
-    let progress = Progress::new(format!("preparing the search of {modality}"), writer.snapshot().len());
+    let progress = Progress::new(
+        format!("preparing the search of {modality}"),
+        writer.snapshot().len(),
+    );
     let open = Open::new(writer, &folder, fingerprint);
     let shelf = Shelf::start(modality, open, records, None, &|done| progress.set(done))?;
     Ok(Arc::new(shelf))
@@ -271,7 +286,9 @@ fn shelf(
 pub(crate) fn sweep(generation: &Generation) -> Result<()> {
     for shelf in &generation.shelves {
         let folder = shelf.folder();
-        let Some(own) = folder.parent().filter(|_| generation.brain.is_some()) else { continue };
+        let Some(own) = folder.parent().filter(|_| generation.brain.is_some()) else {
+            continue;
+        };
         for entry in fs_err::read_dir(own)? {
             let path = entry?.path();
             if path.is_dir() && path != folder {
@@ -342,11 +359,11 @@ fn again(
         _ => None,
     };
     let code = match (&record.code, given) {
-        (Some(code), _) => {
-            from_hex(brain.bits(), code).map_err(|_| "its code has another length".to_owned())?
-        }
+        (Some(code), _) => from_hex(brain.bits(), code)
+            .map_err(|_| "its code has another length".to_owned())?,
         (None, Some(given)) => {
-            let thought = brain.think(modality, given).map_err(|fault| format!("{fault:?}"))?;
+            let thought =
+                brain.think(modality, given).map_err(|fault| format!("{fault:?}"))?;
             let codes = Codes::from_signs(brain.bits(), &thought.outputs);
             codes.map_err(|err| err.to_string())?.words().to_vec()
         }
@@ -380,10 +397,12 @@ fn coded(run: &Path, modality: &str) -> Result<CodeFile> {
     let classes = database.labels.as_ref().map_or(0, Labels::classes);
     let labels = |(file, row, _): &(&CodeFile, usize, String)| -> Vec<u32> {
         let labels = file.labels.as_ref();
-        let own = labels.map(|l| l.indices(*row).filter_map(|l| u32::try_from(l).ok()).collect());
+        let own =
+            labels.map(|l| l.indices(*row).filter_map(|l| u32::try_from(l).ok()).collect());
         own.unwrap_or_default()
     };
-    let words = rows.iter().flat_map(|(file, row, _)| file.codes.code(*row)).copied().collect();
+    let words =
+        rows.iter().flat_map(|(file, row, _)| file.codes.code(*row)).copied().collect();
     Ok(CodeFile {
         codes: Codes::from_words(bits, words)?,
         labels: Some(Labels::from_indices(classes, rows.iter().map(labels))?),

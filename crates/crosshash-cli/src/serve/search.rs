@@ -72,7 +72,10 @@ struct Hit {
     meta: Map<String, Value>,
 }
 
-pub(crate) async fn post(State(app): State<Arc<App>>, request: Request) -> Answer<Json<Found>> {
+pub(crate) async fn post(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Answer<Json<Found>> {
     let started = Instant::now();
     let wish: Wish = if body::is(request.headers(), "multipart/form-data") {
         let (json, picture) = body::form(&app, request).await?;
@@ -87,14 +90,20 @@ pub(crate) async fn post(State(app): State<Arc<App>>, request: Request) -> Answe
     let most = app.limits.k;
     let k = wish.k.unwrap_or(HITS);
     if k > most {
-        return Err(Fault::bad(format!("{k} hits; at most {most}, go on with skip")).at("k"));
+        return Err(
+            Fault::bad(format!("{k} hits; at most {most}, go on with skip")).at("k")
+        );
     }
     let reach = u32::try_from(model.bits.get()).unwrap_or(u32::MAX);
     if wish.radius.is_some_and(|radius| radius > reach) {
-        return Err(Fault::bad(format!("the radius is at most {reach}, the bits")).at("radius"));
+        return Err(
+            Fault::bad(format!("the radius is at most {reach}, the bits")).at("radius")
+        );
     }
     if wish.skip > 1_000_000 {
-        return Err(Fault::bad("skip is at most 1,000,000; ask by a smaller radius").at("skip"));
+        return Err(
+            Fault::bad("skip is at most 1,000,000; ask by a smaller radius").at("skip")
+        );
     }
     let Wish { query, target, skip, radius, filter, explain, .. } = wish;
     let target = target_shelf(&model, target.as_deref())?;
@@ -131,7 +140,9 @@ pub(crate) async fn post(State(app): State<Arc<App>>, request: Request) -> Answe
             shared: labels.iter().filter(|label| wanted.contains(label)).cloned().collect(),
             labels,
             text: shown.text,
-            picture: shown.has_picture.then(|| picture_path(&model.name, &target.modality, &id)),
+            picture: shown
+                .has_picture
+                .then(|| picture_path(&model.name, &target.modality, &id)),
             meta: shown.meta,
             id,
         }

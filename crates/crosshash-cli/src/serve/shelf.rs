@@ -100,7 +100,8 @@ impl View {
             let mut counts = vec![0; self.snapshot.label_names().len()];
             let everything = Query::within(u32::MAX);
             let zero = Codes::from_words(self.snapshot.bits(), vec![0; self.words()]);
-            let all = zero.and_then(|zero| self.snapshot.search(&zero, &everything, &|_| ()));
+            let all =
+                zero.and_then(|zero| self.snapshot.search(&zero, &everything, &|_| ()));
             for found in all.into_iter().flatten().flatten() {
                 for label in self.snapshot.labels(found.hit.item) {
                     if let Some(count) = counts.get_mut(label) {
@@ -211,8 +212,11 @@ impl Shelf {
     ) -> Answer<Hits> {
         let (reply, answer) = oneshot::channel();
         let search = Search { code, ask: (k, skip, radius), reply };
-        self.searches.send(search).map_err(|_| Fault::ours("the searching thread is gone"))?;
-        let answer = answer.await.map_err(|_| Fault::ours("the searching thread is gone"))?;
+        self.searches
+            .send(search)
+            .map_err(|_| Fault::ours("the searching thread is gone"))?;
+        let answer =
+            answer.await.map_err(|_| Fault::ours("the searching thread is gone"))?;
         answer.map_err(Fault::ours)
     }
 
@@ -266,7 +270,8 @@ fn search_together(waiting: &Receiver<Search>, view: &ArcSwap<View>) {
             let (same, rest): (Vec<Search>, Vec<Search>) =
                 all.into_iter().partition(|search| search.ask == ask);
             all = rest;
-            let words = same.iter().flat_map(|search| search.code.iter().copied()).collect();
+            let words =
+                same.iter().flat_map(|search| search.code.iter().copied()).collect();
             let query = Query { k: ask.0, skip: ask.1, radius: ask.2, allowed: None };
             let found = Codes::from_words(view.snapshot.bits(), words)
                 .and_then(|codes| view.snapshot.search(&codes, &query, &|_| ()));
@@ -466,5 +471,9 @@ pub(crate) fn code_file(snapshot: &Snapshot, puts: &[New]) -> Result<CodeFile> {
         0 => None,
         _ => Some(Labels::from_indices(classes, puts.iter().map(|new| &new.labels))?),
     };
-    Ok(CodeFile { codes: Codes::from_words(snapshot.bits(), words)?, ids: Some(ids), labels })
+    Ok(CodeFile {
+        codes: Codes::from_words(snapshot.bits(), words)?,
+        ids: Some(ids),
+        labels,
+    })
 }

@@ -91,9 +91,12 @@ impl Shown {
         match self {
             Shown::Nothing => false,
             Shown::Emoji { by_id, .. } => {
-                modality != "words" && by_id.contains_key(id.strip_suffix("-icon").unwrap_or(id))
+                modality != "words"
+                    && by_id.contains_key(id.strip_suffix("-icon").unwrap_or(id))
             }
-            Shown::Data(data) => data.form(modality) == "picture" && data.knows(modality, id),
+            Shown::Data(data) => {
+                data.form(modality) == "picture" && data.knows(modality, id)
+            }
         }
     }
 }
@@ -134,6 +137,15 @@ impl Data {
         match pictures.place() {
             PicturePlace::Folder(folder) => Ok(Some(fs_err::read(folder.join(name))?)),
             PicturePlace::Zip(path) => Ok(Some(self.unpack(path, name)?)),
+            // without a table of contents every picture costs a pass
+            PicturePlace::Tar(_) | PicturePlace::Memory(_) => {
+                let mut file = None;
+                pictures.select(&[item]).visit(LARGEST, |_, bytes| {
+                    file = Some(bytes?);
+                    Ok(())
+                })?;
+                Ok(file)
+            }
         }
     }
 
@@ -146,10 +158,11 @@ impl Data {
             archives.insert(path.to_owned(), archive);
         }
         let archive = archives.get_mut(path).context("just put there")?;
-        let entry = archive.by_name(name).with_context(|| format!("{name} in {}", path.display()))?;
+        let entry = archive
+            .by_name(name)
+            .with_context(|| format!("{name} in {}", path.display()))?;
         let mut bytes = Vec::new();
         entry.take(LARGEST).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 }
-

@@ -16,6 +16,7 @@ use super::metrics::{Gauge, Metrics, quoted};
 use super::pictures::Thumbnails;
 use super::run::{self, DataPlace, Generation, Stamp, is_servable};
 use super::token::Guard;
+use crate::places::Places;
 
 /// How often runs are looked at for changes.
 const POLL: Duration = Duration::from_secs(2);
@@ -30,6 +31,7 @@ pub(crate) struct Models {
 pub(crate) struct App {
     place: PathBuf,
     data: DataPlace,
+    weights: Places,
     models: ArcSwap<Models>,
     reloading: Mutex<BTreeMap<String, Stamp>>, // when what is served was written
     pub(crate) limits: Limits,
@@ -44,7 +46,9 @@ pub(crate) struct App {
 fn folders(place: &Path) -> Result<BTreeMap<String, PathBuf>> {
     let named = |path: &Path| {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        absolute.file_name().map_or("model".into(), |name| name.to_string_lossy().into_owned())
+        absolute
+            .file_name()
+            .map_or("model".into(), |name| name.to_string_lossy().into_owned())
     };
     if is_servable(place) {
         return Ok([(named(place), place.to_owned())].into());
@@ -64,6 +68,7 @@ impl App {
     pub(crate) fn open(
         place: &Path,
         data: DataPlace,
+        weights: Places,
         default: Option<&str>,
         limits: Limits,
         guard: Guard,
@@ -82,7 +87,7 @@ impl App {
         let (mut all, mut stamps) = (BTreeMap::new(), BTreeMap::new());
         for (name, folder) in folders {
             let stamp = run::stamp(&folder);
-            let generation = run::open(&name, &folder, &data, None)
+            let generation = run::open(&name, &folder, &data, &weights, None)
                 .with_context(|| format!("opening {}", folder.display()))?;
             run::sweep(&generation)?;
             stamps.insert(name.clone(), stamp);
@@ -100,6 +105,7 @@ impl App {
         Ok(App {
             place: place.to_owned(),
             data,
+            weights,
             models: ArcSwap::from_pointee(Models { default, all }),
             reloading: Mutex::new(stamps),
             limits,
@@ -122,7 +128,8 @@ impl App {
         let name = name.unwrap_or(&models.default);
         models.all.get(name).cloned().ok_or_else(|| {
             let known = models.all.keys().cloned().collect::<Vec<_>>().join(", ");
-            Fault::missing(format!("no model named {name:?}; there are {known}")).at("model")
+            Fault::missing(format!("no model named {name:?}; there are {known}"))
+                .at("model")
         })
     }
 
@@ -135,19 +142,25 @@ impl App {
 
     fn reload_one(&self, name: &str, stamps: &mut BTreeMap<String, Stamp>) -> Result<u64> {
         let folders = folders(&self.place)?;
-        let folder = folders.get(name).with_context(|| format!("{name} is not there any more"))?;
+        let folder =
+            folders.get(name).with_context(|| format!("{name} is not there any more"))?;
         let before = self.models.load().all.get(name).cloned();
         let stamp = run::stamp(folder);
         // What fails is tried again only when it has changed again.
         stamps.insert(name.to_owned(), stamp);
-        let next = run::open(name, folder, &self.data, before.as_deref())
+        let next = run::open(name, folder, &self.data, &self.weights, before.as_deref())
             .with_context(|| format!("reloading {name}"))?;
         let next = Arc::new(next);
         let now = self.models.load();
         let mut all = now.all.clone();
         all.insert(name.to_owned(), Arc::clone(&next));
         self.models.store(Arc::new(Models { default: now.default.clone(), all }));
-        tracing::info!(model = name, generation = next.number, codes = next.fingerprint, "reloaded");
+        tracing::info!(
+            model = name,
+            generation = next.number,
+            codes = next.fingerprint,
+            "reloaded"
+        );
         if let Err(err) = run::sweep(&next) {
             tracing::warn!(model = name, error = %format!("{err:#}"), "old indexes were not removed");
         }
@@ -158,8 +171,12 @@ impl App {
     pub(crate) fn reload_all(&self) {
         let mut stamps = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         match folders(&self.place) {
-            Err(err) => tracing::error!(error = %format!("{err:#}"), "nothing was reloaded"),
-            Ok(folders) => folders.keys().for_each(|name| self.try_reload(name, &mut stamps)),
+            Err(err) => {
+                tracing::error!(error = %format!("{err:#}"), "nothing was reloaded")
+            }
+            Ok(folders) => {
+                folders.keys().for_each(|name| self.try_reload(name, &mut stamps))
+            }
         }
     }
 
@@ -184,8 +201,10 @@ impl App {
 
     fn look(&self, before: &BTreeMap<String, Stamp>) -> BTreeMap<String, Stamp> {
         let Ok(folders) = folders(&self.place) else { return BTreeMap::new() };
-        let now: BTreeMap<String, Stamp> =
-            folders.iter().map(|(name, folder)| (name.clone(), run::stamp(folder))).collect();
+        let now: BTreeMap<String, Stamp> = folders
+            .iter()
+            .map(|(name, folder)| (name.clone(), run::stamp(folder)))
+            .collect();
         let mut stamps = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, stamp) in &now {
             if stamps.get(name) != Some(stamp) && before.get(name) == Some(stamp) {
@@ -209,8 +228,16 @@ impl App {
             }
         }
         vec![
-            Gauge { name: "crosshash_items", help: "Items that can be found.", rows: items },
-            Gauge { name: "crosshash_generation", help: "Counts reloads.", rows: generations },
+            Gauge {
+                name: "crosshash_items",
+                help: "Items that can be found.",
+                rows: items,
+            },
+            Gauge {
+                name: "crosshash_generation",
+                help: "Counts reloads.",
+                rows: generations,
+            },
         ]
     }
 }

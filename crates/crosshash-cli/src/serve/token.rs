@@ -52,7 +52,8 @@ impl Guard {
             _ => {}
         }
         if let Some(origin) = &cors
-            && (!origin.starts_with("http") || origin.parse::<axum::http::HeaderValue>().is_err())
+            && (!origin.starts_with("http")
+                || origin.parse::<axum::http::HeaderValue>().is_err())
         {
             bail!("--cors {origin}: name one origin, e.g. https://example.org");
         }
@@ -65,7 +66,12 @@ impl Guard {
     }
 
     /// Lets a request in or not; `open` paths need no token.
-    pub(crate) fn admit(&self, headers: &HeaderMap, host: Option<&str>, open: bool) -> Answer<()> {
+    pub(crate) fn admit(
+        &self,
+        headers: &HeaderMap,
+        host: Option<&str>,
+        open: bool,
+    ) -> Answer<()> {
         let Some(token) = &self.token else {
             let host = host.or_else(|| headers.get(header::HOST)?.to_str().ok());
             return match host.is_none_or(is_this_machine) {
@@ -112,10 +118,13 @@ mod tests {
 
     #[test]
     fn names_of_this_machine() {
-        for host in ["127.0.0.1", "127.0.0.1:7878", "localhost:1", "[::1]:7878", "LOCALHOST"] {
+        for host in
+            ["127.0.0.1", "127.0.0.1:7878", "localhost:1", "[::1]:7878", "LOCALHOST"]
+        {
             assert!(is_this_machine(host), "{host}");
         }
-        for host in ["evil.example", "127.0.0.1.evil.example:80", "192.168.0.1", "", "[::1"] {
+        for host in ["evil.example", "127.0.0.1.evil.example:80", "192.168.0.1", "", "[::1"]
+        {
             assert_eq!(is_this_machine(host), host == "[::1", "{host}");
         }
     }
@@ -123,10 +132,13 @@ mod tests {
     #[test]
     fn only_the_token_opens() {
         let guard = Guard { token: Some("0123456789abcdef".into()), cors: None };
-        let ask = |value: &str| guard.admit(&headers(&[("authorization", value)]), None, false);
+        let ask =
+            |value: &str| guard.admit(&headers(&[("authorization", value)]), None, false);
         assert!(ask("Bearer 0123456789abcdef").is_ok());
         assert!(ask("bearer 0123456789abcdef").is_ok());
-        for wrong in ["Bearer 0123456789abcdeg", "Bearer 0123456789abcde", "Basic x", "Bearer", ""] {
+        for wrong in
+            ["Bearer 0123456789abcdeg", "Bearer 0123456789abcde", "Basic x", "Bearer", ""]
+        {
             assert!(ask(wrong).is_err(), "{wrong}");
         }
         assert!(guard.admit(&headers(&[]), Some("any.example"), true).is_ok());

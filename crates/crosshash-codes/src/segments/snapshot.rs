@@ -8,9 +8,7 @@ use serde::Serialize;
 use super::file::Segment;
 use super::manifest::{IdKind, Manifest};
 use crate::format::{CodeFile, Id, Ids};
-use crate::index::{
-    Filter, Hit, INDEXES, Index, ItemSet, Query, Scan, Scored, build, rerank,
-};
+use crate::index::{Filter, Hit, Index, ItemSet, Query, Scan, Scored, build, rerank};
 use crate::{Bits, Codes, Error, Labels, Result};
 
 /// Segments of fewer rows are scanned, whatever kind of index is asked for.
@@ -117,7 +115,7 @@ impl Snapshot {
         Ok(Snapshot { folder, manifest, segments, bases, live, indexes, built })
     }
 
-    /// Builds an index of a kind (see [`INDEXES`]) over every segment that is large enough and
+    /// Builds an index of a kind (see [`INDEXES`](crate::index::INDEXES)) over every segment that is large enough and
     /// has none yet. Without it everything is scanned.
     pub fn prepare(&mut self, kind: &str, progress: &(dyn Fn(usize) + Sync)) -> Result<()> {
         build(kind, Codes::new(self.bits()), &|_| ())?; // an unknown name is refused first
