@@ -197,7 +197,8 @@ function nothing(state) {
   const way = (text, patch) => out.push(el("button", { type: "button", class: "plain-button", text, onclick: () => store.go(patch) }));
   if (state.radius !== null) way("Any radius", { radius: null });
   if (state.labels.length > 0) way("All labels", { labels: [] });
-  say("empty", out.length > 0 ? "Nothing that near passes the filters." : "There is nothing to find in this modality.", null, out);
+  const why = state.labels.length > 0 ? (state.radius === null ? "Nothing carries these labels." : "Nothing with these labels is that near.") : state.radius === null ? "There is nothing to find in this modality." : "Nothing is that near.";
+  say("empty", why, null, out);
 }
 
 /** The query's code; with a hit, the bits in which they differ. */
@@ -214,7 +215,7 @@ function showCode(hit) {
     $("code-hex").textContent = query.code;
     $("code-hex").setAttribute("aria-label", `Copy the code ${query.code}`);
     const near = query.centres?.length > 0;
-    $("centres").replaceChildren(...(near ? [el("h3", { text: "Nearest centres" }), centresList(query.centres, query.bits, page.wording, 3)] : []));
+    $("centres").replaceChildren(...(near ? [el("h3", { text: "Nearest centres" }), centresList(query.centres, query.bits, page.wording, { most: 3, brief: true })] : []));
   }
 }
 

@@ -70,7 +70,7 @@ export class Ask {
     const reads = (kind) => model.modalities.some((modality) => modality.asks.includes(kind));
     $("draw").hidden = !reads("drawing");
     $("choose").hidden = !reads("picture");
-    $("q").placeholder = reads("text") ? "Type what you are looking for" : "item:ID or code:HEX";
+    $("q").placeholder = reads("text") ? "Type a few words" : "item:ID or code:HEX";
     if (document.activeElement !== $("q") || travelled || state.q.trim() !== $("q").value.trim()) {
       if ($("q").value !== state.q) $("q").value = state.q;
     }
@@ -104,7 +104,8 @@ export class Ask {
   #chip(store, model) {
     const { state, extra } = store;
     const node = $("asked");
-    const shown = Boolean(state.code || state.item || this.live?.kind === "picture");
+    // The pad shows the drawing itself; and nothing may move while one draws on it.
+    const shown = !this.drawing && Boolean(state.code || state.item || this.live?.kind === "picture");
     node.hidden = !shown;
     this.chipName = null;
     if (!shown) return;

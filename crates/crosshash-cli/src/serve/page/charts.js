@@ -22,7 +22,7 @@ function ticks(low, high, about) {
 export const brief = (value) =>
   Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(Math.abs(value) >= 100 ? 4 : 3)));
 
-/** A chart of `series`, each `{name, points: [[x, y], ..], colour: 0..}`, with its legend. */
+/** A chart of `series`, each `{name, points: [[x, y], ..], colour: 0..5, dash: 0..3}`, with its legend. */
 export function lineChart({ series, x, y, label, range = {} }) {
   const all = series.flatMap((each) => each.points);
   if (all.length === 0) return el("p", { class: "note", text: "Nothing was recorded." });
@@ -40,7 +40,7 @@ export function lineChart({ series, x, y, label, range = {} }) {
   ]);
   const below = ticks(x0, x1, 6).map((value) => svg("text", { class: "tick", x: px(value), y: HIGH - FOOT + 18, "text-anchor": "middle", text: brief(value) }));
   const lines = series.map((each) =>
-    svg("path", { class: `line colour-${each.colour}`, d: each.points.map(([a, b], at) => `${at ? "L" : "M"}${px(a).toFixed(1)} ${py(b).toFixed(1)}`).join("") }),
+    svg("path", { class: `line colour-${each.colour} dash-${each.dash ?? 0}`, d: each.points.map(([a, b], at) => `${at ? "L" : "M"}${px(a).toFixed(1)} ${py(b).toFixed(1)}`).join("") }),
   );
   const dots = series.map((each) => svg("circle", { class: `dot colour-${each.colour}`, r: 3.5, visibility: "hidden" }));
   const guide = svg("line", { class: "guide", y1: TOP, y2: HIGH - FOOT, visibility: "hidden" });
@@ -86,7 +86,7 @@ export function lineChart({ series, x, y, label, range = {} }) {
   picture.addEventListener("pointerleave", leave);
 
   const toggle = (each, at) => {
-    const button = el("button", { type: "button", class: `legend-entry colour-${each.colour}`, "aria-pressed": "true", title: "Show or hide" }, el("i", { class: "swatch", "aria-hidden": "true" }), each.name, values[at]);
+    const button = el("button", { type: "button", class: `legend-entry colour-${each.colour}`, "aria-pressed": "true", title: "Show or hide" }, svg("svg", { class: "swatch", viewBox: "0 0 24 4", "aria-hidden": "true" }, svg("line", { class: `line colour-${each.colour} dash-${each.dash ?? 0}`, x1: 0, x2: 24, y1: 2, y2: 2 })), each.name, values[at]);
     button.addEventListener("click", () => {
       const on = button.getAttribute("aria-pressed") !== "true";
       button.setAttribute("aria-pressed", String(on));
@@ -95,5 +95,5 @@ export function lineChart({ series, x, y, label, range = {} }) {
     });
     return button;
   };
-  return el("figure", { class: "chart-figure" }, el("figcaption", { class: "axis-name note", text: y }), picture, el("div", { class: "legend" }, series.map(toggle), where));
+  return el("figure", { class: "chart-figure" }, el("figcaption", { class: "axis-name note", text: y }), picture, el("div", { class: "legend" }, series.length > 1 ? series.map(toggle) : values, where));
 }

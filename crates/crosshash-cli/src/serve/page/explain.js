@@ -8,7 +8,7 @@ import { nameOf } from "./results.js";
 const STAGES = ["decode", "features", "encode", "search"];
 
 /** Nearest centres as bars: the shorter the distance, the longer the bar. */
-export function centresList(centres, bits, wording, most = 5) {
+export function centresList(centres, bits, wording, { most = 5, brief = false } = {}) {
   return el(
     "ol",
     { class: "centres" },
@@ -18,7 +18,7 @@ export function centresList(centres, bits, wording, most = 5) {
       return el(
         "li",
         null,
-        el("span", { class: "centre-name" }, wording.nodes(label)),
+        el("span", { class: "centre-name", title: label }, brief ? wording.split(label)[1] : wording.nodes(label)),
         el("span", { class: "centre-distance", text: String(distance), title: `${count(distance, "bit")} away` }),
         el("span", { class: "bar-line", "aria-hidden": "true" }, bar),
       );

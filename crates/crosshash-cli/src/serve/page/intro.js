@@ -2,13 +2,13 @@
 // taken from the model that is served.
 import * as api from "./api.js";
 import { randomCode } from "./bits.js";
-import { $, count, el, icon, number } from "./dom.js";
+import { $, el, icon, number } from "./dom.js";
 import { nameOf } from "./results.js";
 
 const PLACES = 6;
 const PER_PLACE = 24;
-const STARTERS = 12;
-const EXAMPLES = 7;
+const STARTERS = 16;
+const EXAMPLES = 6;
 
 const WAYS = { text: "words", picture: "a picture", drawing: "a drawing" };
 
@@ -40,7 +40,7 @@ async function sample(model, target, wanted) {
 /** Short things to type: what items are called, and what labels say. */
 function examples(model, wording, hits) {
   const short = (text) => text.split(/[,.;:(]/)[0].trim();
-  const fits = (text) => text.length > 2 && text.length < 26 && !/[-_\d]/.test(text);
+  const fits = (text) => text.length > 2 && text.length < 20 && !/[-_\d]/.test(text);
   const texts = hits.map((hit) => short(hit.text ?? "")).filter(fits).slice(0, 4);
   const labels = [...model.labels]
     .sort((a, b) => b.items - a.items)
@@ -53,13 +53,14 @@ function examples(model, wording, hits) {
 export async function intro(model, wording, target, on) {
   const node = $("intro");
   const reads = (kind) => model.modalities.some((modality) => modality.asks.includes(kind));
-  const items = model.modalities.map((modality) => `${number(modality.items)} ${modality.name}`).join(", ");
+  const held = model.modalities.map((modality) => `${modality.name} ${number(modality.items)}`);
   const tries = el("p", { class: "tries" });
   const start = el("div", { class: "starters" });
   const way = (name, word, act) => el("button", { type: "button", class: "way", onclick: act }, icon(name), el("span", { text: word }));
   node.replaceChildren(
     el("h2", { id: "intro-title", text: `Ask with ${waysOf(model)}` }),
-    el("p", { class: "lead", text: `The other modalities answer, by the distance of ${model.bits}-bit codes. ${items}; ${count(model.labels.length, "label")}.` }),
+    el("p", { class: "lead", text: `Everything is a code of ${model.bits} bits; what differs in the fewest answers first.` }),
+    el("p", { class: "held note" }, [...held, `labels ${number(model.labels.length)}`].map((text) => el("span", { text }))),
     tries,
     el(
       "div",

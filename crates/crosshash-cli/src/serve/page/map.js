@@ -44,7 +44,7 @@ export class EmbeddingMap {
     const colours = this.model.modalities.map((modality, at) => [modality.name, at]);
     this.colour = new Map(colours);
     const legend = colours.map(([name, at]) => {
-      const button = el("button", { type: "button", class: `legend-entry colour-${at}`, "aria-pressed": "true", title: "Show or hide" }, el("i", { class: "swatch dot-swatch", "aria-hidden": "true" }), title(name));
+      const button = el("button", { type: "button", class: `legend-entry colour-${at % 6}`, "aria-pressed": "true", title: "Show or hide" }, el("i", { class: "swatch dot-swatch", "aria-hidden": "true" }), title(name));
       button.addEventListener("click", () => {
         const on = button.getAttribute("aria-pressed") !== "true";
         button.setAttribute("aria-pressed", String(on));

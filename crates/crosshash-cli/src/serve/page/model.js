@@ -8,7 +8,8 @@ const POLL_MS = 1500;
 /** Columns of the history that are no measure of learning. */
 const NOT_MEASURES = new Set(["epoch", "seconds", "rate"]);
 
-const card = (head, ...rest) => el("section", { class: "card" }, el("h2", { text: head }), rest);
+const card = (width, head, aside, ...rest) =>
+  el("section", { class: `card ${width}` }, el("div", { class: "card-head" }, el("h2", { text: head }), aside), rest);
 const note = (text) => el("p", { class: "note", text });
 
 /** {"picture": {"loss": 1}} -> {"picture.loss": 1}. */
@@ -43,7 +44,11 @@ function mapTable(directions) {
 }
 
 function curves(directions) {
-  const series = directions.filter((each) => each.curve?.length > 1).map((each, at) => ({ name: `${each.query} → ${each.database}`, points: each.curve, colour: at }));
+  // colour says who asks, dashes say who answers
+  const place = (name, of) => [...new Set(directions.map((each) => each[of]))].indexOf(name);
+  const series = directions
+    .filter((each) => each.curve?.length > 1)
+    .map((each) => ({ name: `${each.query} → ${each.database}`, points: each.curve, colour: place(each.query, "query") % 6, dash: place(each.database, "database") % 4 }));
   if (series.length === 0) return note("The report holds no curves.");
   return lineChart({ series, x: "recall", y: "precision", label: "Precision over recall of every direction", range: { x: [0, 1], y: [0, 1] } });
 }
@@ -63,14 +68,15 @@ function convergence(history) {
       series: measures.get(measure).map(({ key, name }, colour) => ({
         name: name.replaceAll("_", " "),
         points: rows.map((row, at) => [row.get("epoch") ?? at + 1, row.get(key)]).filter(([, value]) => Number.isFinite(value)),
-        colour,
+        colour: colour % 6,
+        dash: Math.floor(colour / 6) % 4,
       })),
       x: "epoch",
       y: measure.replaceAll("_", " "),
       label: `${measure} by epoch`,
     });
   const names = [...measures.keys()];
-  if (names.length === 0) return [note("Nothing was recorded.")];
+  if (names.length === 0) return { pick: null, place: note("Nothing was recorded.") };
   const liked = ["validation_map", "loss"].filter((name) => measures.has(name));
   const first = liked.length > 0 ? liked : names.slice(0, 2);
   const place = el("div", { class: "charts" });
@@ -78,7 +84,7 @@ function convergence(history) {
   draw(first);
   const pick = el("select", { "aria-label": "Measure" }, el("option", { value: "", text: first.join(" and ").replaceAll("_", " ") }), names.map((name) => el("option", { value: name, text: name.replaceAll("_", " ") })));
   pick.addEventListener("change", () => draw(pick.value ? [pick.value] : first));
-  return [names.length > first.length ? el("p", { class: "pick" }, pick) : null, place];
+  return { pick: names.length > first.length ? pick : null, place };
 }
 
 function facts(model) {
@@ -132,16 +138,17 @@ export class ModelView {
       const model = await api.model(summary.name, signal);
       const directions = model.report?.directions ?? [];
       const place = el("div", null, note("Being computed…"));
+      const learning = model.history?.length > 0 ? convergence(model.history) : { pick: null, place: note("This method learns at once, or kept no history.") };
       this.node.replaceChildren(
         heading,
         el(
           "div",
           { class: "model-grid" },
-          card("Overview", facts(model)),
-          card("How well it finds", directions.length > 0 ? [mapTable(directions), note("Mean average precision on queries it has not seen; 1 is perfect, chance is what a blind order gets.")] : note("This run was not evaluated.")),
-          card("Learning", model.history?.length > 0 ? convergence(model.history) : note("This method learns at once, or kept no history.")),
-          directions.length > 0 ? card("Precision and recall", curves(directions)) : null,
-          el("section", { class: "card whole" }, el("h2", { text: "Map" }), note("Outputs of all modalities in two dimensions (t-SNE): what lies together, finds each other. Hover a dot; click it to search."), place),
+          card("third", "Overview", null, facts(model)),
+          card("two-thirds", "How well it finds", null, directions.length > 0 ? [mapTable(directions), note("Mean average precision on queries it has not seen; 1 is perfect, chance is what a blind order gets.")] : note("This run was not evaluated.")),
+          card(directions.length > 0 ? "two-thirds" : "whole", "Learning", learning.pick, learning.place),
+          directions.length > 0 ? card("third", "Precision and recall", null, curves(directions)) : null,
+          card("whole", "Map", null, note("Outputs of all modalities in two dimensions (t-SNE): what lies together, finds each other. Hover a dot; click it to search."), place),
         ),
       );
       await this.#map(summary, wording, place, signal);
