@@ -1,9 +1,9 @@
 // Line charts as SVG: axes with round ticks, a legend, and the values under the pointer.
 import { el, svg } from "./dom.js";
 
-const WIDE = 480;
-const HIGH = 280;
-const LEFT = 48;
+const WIDE = 380;
+const HIGH = 240;
+const LEFT = 40;
 const RIGHT = 16;
 const TOP = 12;
 const FOOT = 40;
@@ -95,5 +95,5 @@ export function lineChart({ series, x, y, label, range = {} }) {
     });
     return button;
   };
-  return el("figure", { class: "chart-figure" }, el("figcaption", { class: "axis-name note", text: y }), picture, el("div", { class: "legend" }, series.length > 1 ? series.map(toggle) : values, where));
+  return el("figure", { class: "chart-figure" }, el("figcaption", { class: "axis-name note", text: y }), picture, el("div", { class: series.length > 4 ? "legend many" : "legend" }, series.length > 1 ? series.map(toggle) : values, where));
 }
