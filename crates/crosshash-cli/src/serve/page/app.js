@@ -310,11 +310,11 @@ function wire() {
     const open = document.body.classList.toggle("tuning");
     $("tune").setAttribute("aria-expanded", String(open));
   });
-  const dark = () => document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-  $("theme").setAttribute("aria-pressed", String(dark() === "dark"));
+  const { dataset } = document.documentElement;
+  $("theme").setAttribute("aria-pressed", String(dataset.theme === "dark"));
   $("theme").addEventListener("click", () => {
-    const next = dark() === "dark" ? "light" : "dark";
-    document.documentElement.dataset.theme = next;
+    const next = dataset.theme === "dark" ? "light" : "dark";
+    dataset.theme = next;
     $("theme").setAttribute("aria-pressed", String(next === "dark"));
     try {
       localStorage.setItem("crosshash-theme", next);

@@ -3,6 +3,7 @@
 /** Side of the square one draws in, in the units of the strokes; the screen may show it at any size. */
 export const SIDE = 320;
 const NEAREST = 1.5;
+/** The server takes no more. */
 const MOST_POINTS = 20000;
 
 export class Pad {
@@ -55,12 +56,13 @@ export class Pad {
     if (event.pointerId !== this.pen) return;
     const stroke = this.strokes.at(-1);
     const before = stroke.length;
+    const others = this.strokes.reduce((sum, each) => sum + each.length, -before);
     // Between two frames a fast pen leaves more points than one event.
     const events = event.getCoalescedEvents?.() ?? [];
     for (const each of events.length > 0 ? events : [event]) {
       const [x, y] = this.#at(each);
       const [px, py] = stroke.at(-1);
-      if (Math.hypot(x - px, y - py) >= NEAREST && stroke.length < MOST_POINTS) stroke.push([x, y]);
+      if (Math.hypot(x - px, y - py) >= NEAREST && others + stroke.length < MOST_POINTS) stroke.push([x, y]);
     }
     if (stroke.length === before) return;
     this.paint();

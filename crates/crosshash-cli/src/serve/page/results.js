@@ -116,7 +116,7 @@ export class Results {
     if (card.kind === "tile") {
       card.picture.alt = name;
       if (hit.picture) show(card.picture, hit.picture, 192);
-      card.button.setAttribute("aria-label", `${name}, ${count(hit.distance, "bit")} away`);
+      card.button.setAttribute("aria-label", `${name} ${count(hit.distance, "bit")} away`);
     } else {
       const shared = new Set(hit.shared);
       const chips = hit.labels.slice(0, 6).map((label) => el("span", { class: shared.has(label) ? "chip shared" : "chip" }, wording.nodes(label)));
