@@ -78,7 +78,8 @@ export class Results {
   #card(kind) {
     const card = { kind, hit: null };
     card.picture = el("img", { alt: "", loading: "lazy", decoding: "async", draggable: "false" });
-    card.name = el("span", { class: "hit-name" });
+    // In a tile the picture's alt text says the name already.
+    card.name = el("span", { class: "hit-name", "aria-hidden": kind === "tile" ? "true" : null });
     card.labels = el("span", { class: "hit-labels" });
     card.distance = el("span", { class: "hit-distance" });
     card.button = el(
@@ -109,14 +110,13 @@ export class Results {
     const name = nameOf(hit, wording);
     card.name.textContent = name;
     card.button.title = name;
-    card.distance.textContent = String(hit.distance);
+    card.distance.replaceChildren(String(hit.distance), el("span", { class: "hidden-text", text: " bits away" }));
     card.distance.title = `${count(hit.distance, "bit")} of ${bits} differ`;
     card.distance.style.setProperty("--near", String(Math.max(0, 1 - hit.distance / (bits / 2))));
     card.more.setAttribute("aria-label", `More like ${name}`);
     if (card.kind === "tile") {
       card.picture.alt = name;
       if (hit.picture) show(card.picture, hit.picture, 192);
-      card.button.setAttribute("aria-label", `${name} ${count(hit.distance, "bit")} away`);
     } else {
       const shared = new Set(hit.shared);
       const chips = hit.labels.slice(0, 6).map((label) => el("span", { class: shared.has(label) ? "chip shared" : "chip" }, wording.nodes(label)));
