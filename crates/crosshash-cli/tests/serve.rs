@@ -221,7 +221,7 @@ fn queries_of_every_form_find_what_they_should() {
     // an item finds itself, at no distance, with its labels shared
     let cat = "1f408";
     let ask = |client: &mut Client, query: Value, target: &str| {
-        let body = json!({"query": query, "target": target, "k": 2000_u32.min(1000)});
+        let body = json!({"query": query, "target": target, "k": 1000});
         json(200, post(client, "/v1/search", &body))
     };
     let by_item = ask(&mut client, json!({"item": {"id": cat, "modality": "picture"}}), "picture");
@@ -231,7 +231,7 @@ fn queries_of_every_form_find_what_they_should() {
     assert_eq!(by_item["query"]["labels"], own["labels"]);
     assert_eq!(by_item["query"]["code"], own["code"]);
     assert_eq!(by_item["query"]["centres"].as_array().unwrap().len(), 5);
-    assert_eq!(own["text"], "cat");
+    assert!(own["text"].as_str().unwrap().starts_with("cat"), "{own}");
     // hits are ordered, pages join, distances are those of the codes
     let hits = by_item["hits"].as_array().unwrap();
     assert!(hits.is_sorted_by_key(|h| (h["distance"].as_u64(), h["item"].as_u64())));
@@ -270,8 +270,16 @@ fn queries_of_every_form_find_what_they_should() {
     let label = own["labels"][0].as_str().unwrap();
     let some = json!({"query": {"code": own["code"]}, "target": "picture", "k": 1000, "radius": 6, "filter": format!("label in ('{label}')")});
     let some = json(200, post(&mut client, "/v1/search", &some));
-    let wanted: Vec<&Value> = hits.iter().filter(|h| h["distance"].as_u64().unwrap() <= 6 && h["labels"].to_string().contains(&format!("\"{label}\""))).map(|h| &h["id"]).collect();
-    assert_eq!(some["hits"].as_array().unwrap().iter().map(|h| &h["id"]).collect::<Vec<_>>(), wanted);
+    let fits = |hit: &&Value| {
+        let near = hit["distance"].as_u64().unwrap() <= 6;
+        near && hit["labels"].as_array().unwrap().contains(&json!(label))
+    };
+    let some = some["hits"].as_array().unwrap();
+    assert!(some.iter().all(|hit| fits(&hit)));
+    // the list above ends after a thousand
+    let wanted: Vec<&Value> = hits.iter().filter(fits).map(|hit| &hit["id"]).collect();
+    let found: Vec<&Value> = some.iter().map(|hit| &hit["id"]).take(wanted.len()).collect();
+    assert_eq!(found, wanted);
     // thumbnails are cached by their tag
     let small = client.get(&format!("/v1/items/{cat}/picture?modality=picture&size=16")).unwrap();
     let tag = small.header("etag").unwrap().to_owned();

@@ -33,8 +33,8 @@ fn items_come_change_and_go_and_outlive_the_server() {
     assert_eq!(insert(&mut client, "mine", "a grey cat"), json!({"inserted": 1, "replaced": 0}));
     let first = item(&mut client, "mine");
     assert_eq!((&first["text"], &first["meta"]["of"]), (&json!("a grey cat"), &json!("a grey cat")));
-    let found = json(200, client.json("POST", "/v1/search", &json!({"query": {"text": "a grey cat"}, "target": "words", "k": 1000}).to_string()));
-    let own = found["hits"].as_array().unwrap().iter().find(|hit| hit["id"] == "mine").unwrap();
+    let found = json(200, client.json("POST", "/v1/search", &json!({"query": {"text": "a grey cat"}, "target": "words", "filter": "id = mine"}).to_string()));
+    let own = &found["hits"][0];
     assert_eq!((&own["distance"], &own["text"]), (&json!(0), &json!("a grey cat")));
     assert_eq!(found["searched"], before + 1);
     assert_eq!(insert(&mut client, "mine", "a blue whale"), json!({"inserted": 0, "replaced": 1}));
