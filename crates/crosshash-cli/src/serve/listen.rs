@@ -33,7 +33,8 @@ pub(crate) async fn serve(
     let room = Arc::new(Semaphore::new(app.limits.connections));
     let mut stop = std::pin::pin!(stop);
     loop {
-        let Some(permit) = race(stop.as_mut(), Arc::clone(&room).acquire_owned()).await else {
+        let Some(permit) = race(stop.as_mut(), Arc::clone(&room).acquire_owned()).await
+        else {
             break;
         };
         let permit = permit?;

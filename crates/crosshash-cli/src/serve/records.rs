@@ -116,7 +116,8 @@ impl Records {
         while end < length {
             let Some((batch, next, pictures)) = records.batch(end, length)? else { break };
             // Only the last one can be without its commit.
-            if next == length && committed(&batch.index).is_some_and(|last| last < batch.commit)
+            if next == length
+                && committed(&batch.index).is_some_and(|last| last < batch.commit)
             {
                 break;
             }
