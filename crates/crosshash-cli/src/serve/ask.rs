@@ -12,8 +12,8 @@ use super::brain::{Given, Thought, micros};
 use super::drawing::Drawing;
 use super::fault::{Answer, Fault};
 use super::run::Generation;
-use super::shelf::from_hex;
 use super::state::App;
+use super::view::from_hex;
 
 /// How many of the nearest centres are told.
 const CENTRES: usize = 5;

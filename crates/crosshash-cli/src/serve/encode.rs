@@ -11,8 +11,8 @@ use super::ask::{Ask, Centre, Times};
 use super::body;
 use super::brain::micros;
 use super::fault::Answer;
-use super::shelf::hex;
 use super::state::App;
+use super::view::hex;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

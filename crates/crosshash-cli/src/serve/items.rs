@@ -16,8 +16,9 @@ use super::brain::Given;
 use super::fault::{Answer, Fault};
 use super::records::Record;
 use super::run::Generation;
-use super::shelf::{Change, Changed, New, Shelf, from_hex};
+use super::shelf::{Change, Changed, New, Shelf};
 use super::state::App;
+use super::view::from_hex;
 
 /// Bytes of an id, at most.
 const LONGEST_ID: usize = 512;

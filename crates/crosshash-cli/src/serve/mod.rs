@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `state.rs`, `run.rs` | models by name, swapped whole on reload; from a folder to a model |
-//! | `shelf.rs`, `records.rs` | the living index of a modality; what inserted items show |
+//! | `shelf.rs`, `view.rs`, `records.rs` | the living index of a modality; what inserted items show |
 //! | `brain.rs`, `ask.rs`, `drawing.rs` | from a query in any form to a code |
 //! | `search.rs`, `encode.rs`, `items.rs`, `pictures.rs`, `models.rs`, `map.rs` | the answers |
 //! | `shown.rs`, `thumbnail.rs` | texts and pictures of the data set |
@@ -38,6 +38,7 @@ mod shown;
 mod state;
 mod thumbnail;
 mod token;
+mod view;
 mod watch;
 
 pub(crate) use limits::Limits;

@@ -18,8 +18,9 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::brain::{Brain, Given};
 use super::records::{Change, Record, Records};
-use super::shelf::{New, Open, Shelf, code_file, from_hex};
+use super::shelf::{New, Open, Shelf, code_file};
 use super::shown::Shown;
+use super::view::from_hex;
 use crate::directions::CODES;
 use crate::fit::CONFIG;
 use crate::places::Places;

@@ -17,8 +17,9 @@ use super::fault::{Answer, Fault};
 use super::items::{Look, picture_path};
 use super::limits::parse;
 use super::run::Generation;
-use super::shelf::{Hits, Shelf, hex};
+use super::shelf::{Hits, Shelf};
 use super::state::App;
+use super::view::hex;
 
 const HITS: usize = 24;
 

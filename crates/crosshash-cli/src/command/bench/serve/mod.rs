@@ -4,6 +4,7 @@
 mod client;
 mod fuzz;
 mod load;
+mod png;
 mod server;
 mod soak;
 

@@ -77,7 +77,7 @@ pub(super) fn run(
         let name = format!("{} requests", asked.load(Ordering::Relaxed));
         let series = Series { name, points: points.collect(), mark: None };
         let floor = Series {
-            name: String::new(),
+            name: "0".into(),
             points: vec![Point { x: 0.0, y: 0.0, spread: 0.0 }],
             mark: None,
         };
