@@ -324,6 +324,9 @@ function wire() {
     modelView.repaint();
   });
   addEventListener("keydown", keys);
+  // Icons stand in the middle of their tile; photos, which are seldom square, fill it.
+  const isPhoto = ({ target }) => target.matches?.(".tile img") && target.classList.toggle("photo", target.naturalWidth !== target.naturalHeight);
+  document.addEventListener("load", isPhoto, true);
   addEventListener("offline", () => online(false));
 }
 
