@@ -2,6 +2,7 @@
 //!
 //! 0: done. 1: ran, but found nothing. 2: bad input or a refused operation. 130: interrupted.
 
+mod asking;
 mod cli;
 mod code_args;
 mod command;
@@ -11,8 +12,10 @@ mod fit;
 mod grid;
 mod interrupt;
 mod npz;
+mod places;
 mod plot;
 mod progress;
+mod serve;
 
 use std::process::ExitCode;
 

@@ -36,6 +36,7 @@
 
 mod algebra;
 mod alpha;
+pub mod backbone;
 pub mod checkpoint;
 pub mod config;
 pub mod data;
@@ -48,6 +49,7 @@ pub mod loss;
 pub mod method;
 mod model;
 pub mod optimise;
+pub mod picture;
 pub mod prepare;
 mod product;
 pub mod real;

@@ -11,6 +11,7 @@ use crosshash_codes::Bits;
 use crosshash_codes::write::atomically;
 use serde::{Deserialize, Serialize};
 
+use crate::backbone::Origin;
 use crate::checkpoint::{Array, Arrays};
 use crate::data::Features;
 use crate::encode::Encoder;
@@ -38,6 +39,7 @@ pub struct Model {
 #[derive(Debug)]
 pub(crate) struct Side {
     pub(crate) name: String,
+    pub(crate) origin: Option<Origin>,
     pub(crate) preparation: Preparation,
     pub(crate) tower: Tower,
 }
@@ -53,6 +55,8 @@ struct Description {
 #[derive(Serialize, Deserialize)]
 struct Described {
     name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    origin: Option<Origin>, // of models before 0.2 it is not known
     tower: Shape,
     preparation: Preparation,
 }
@@ -82,10 +86,16 @@ impl Model {
         Ok(&self.side(modality)?.preparation)
     }
 
+    /// The backbone that makes the rows of a modality, if one does.
+    pub fn origin(&self, modality: &str) -> Option<&Origin> {
+        self.side(modality).ok().and_then(|side| side.origin.as_ref())
+    }
+
     /// Writes both files, each whole or not at all.
     pub fn save(&self, folder: &Path) -> Result<()> {
         let described = |side: &Side| Described {
             name: side.name.clone(),
+            origin: side.origin.clone(),
             tower: side.tower.shape(),
             preparation: side.preparation.clone(),
         };
@@ -126,7 +136,7 @@ impl Model {
         let (mut arrays, _) = Arrays::read(&path)?;
         let device = Device::flex().autodiff();
         let mut sides = Vec::new();
-        for Described { name, tower, preparation } in found.modalities {
+        for Described { name, origin, tower, preparation } in found.modalities {
             let misfit = |what: &str| {
                 Error::content(format!("the {what} of modality {name} do not fit the sizes in {MODEL_JSON}: the model is damaged, copy or train it again")).at(&path)
             };
@@ -148,7 +158,7 @@ impl Model {
             }
             let tower = Tower::from_matrices(tower, matrices, &device)
                 .ok_or_else(|| misfit("weights"))?;
-            sides.push(Side { name, preparation, tower });
+            sides.push(Side { name, origin, preparation, tower });
         }
         // Towers with a classifier are of a method that has centres.
         let centres = match sides.iter().any(|side| side.tower.shape().classes > 0) {

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::data::Features;
+use crosshash::data;
 use crosshash::encode::Encoder as _;
-use crosshash::{Model, data};
 use crosshash_codes::format::{CodeFile, Id};
 use crosshash_codes::index::Query;
 use crosshash_codes::read;
@@ -15,9 +14,11 @@ use crosshash_codes::segments::{Found, Snapshot, Writer, is_index};
 use crosshash_codes::{Codes, exchange};
 use serde_json::{Value, json};
 
+use crate::asking::{Asker, Form};
 use crate::code_args::CodeArgs;
 use crate::directions::CODES;
 use crate::npz::{self, Array};
+use crate::places::Places;
 use crate::progress::{Progress, say};
 
 /// Below so many queries a scan ends before hash tables would be built.
@@ -35,8 +36,10 @@ Examples:
     crosshash search photos.index --codes q.npy --filter 'label in (3, 7) and not label in (5)'
     crosshash search photos.index --codes q.npy -k 10 --skip 10
 
-  Words against the pictures of a trained run:
+  Words, a picture or a drawing against the other modalities of a trained run:
     crosshash search run --text \"a dog on the beach\" --target image
+    crosshash search run --image cat.jpg --target words
+    crosshash search run --drawing sketch.png --target picture
 
   Candidates by Hamming distance, ranked by real-valued queries (one value a bit):
     crosshash search photos.index --rerank outputs.npy -k 10 --candidates 200
@@ -65,11 +68,20 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT")]
     text: Vec<String>,
 
+    /// A picture to encode by the run's model (JPEG, PNG, WebP, GIF, BMP, TIFF, SVG); may be
+    /// given several times.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "input", "codes", "rerank"])]
+    image: Vec<PathBuf>,
+
+    /// A drawing, dark on white, to encode by the run's model; may be given several times.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "input", "codes", "rerank", "image"])]
+    drawing: Vec<PathBuf>,
+
     /// Items to encode by the run's model: rows of numbers, or texts, one a line.
     #[arg(long, value_name = "FILE", conflicts_with = "text")]
     input: Option<PathBuf>,
 
-    /// The modality of --text or --input (default: the run's only one that fits).
+    /// The modality of the queries (default: the run's only one that fits).
     #[arg(long, value_name = "NAME")]
     modality: Option<String>,
 
@@ -115,6 +127,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     layout: CodeArgs,
+
+    #[command(flatten)]
+    places: Places,
 }
 
 /// What is searched for.
@@ -188,9 +203,9 @@ fn prepare(args: &Args, snapshot: &mut Snapshot, queries: usize) -> Result<()> {
 }
 
 fn asked_of_index(args: &Args, snapshot: &Snapshot) -> Result<Asked> {
-    if !args.text.is_empty() || args.input.is_some() {
+    if wanted_form(args).is_some() || args.input.is_some() {
         bail!(
-            "--text and --input need a model: name the folder of a run instead of an index, or \
+            "--text, --image, --drawing and --input need a model: name the folder of a run instead of an index, or \
              encode them first (`crosshash encode`) and search by --codes"
         );
     }
@@ -206,13 +221,13 @@ fn asked_of_index(args: &Args, snapshot: &Snapshot) -> Result<Asked> {
 
 /// The codes of a run's modality as an index, and queries encoded by its model.
 fn run_and_queries(args: &Args) -> Result<(Snapshot, tempfile::TempDir, Asked)> {
-    let model = Model::load(&args.place)
-        .with_context(|| format!("reading the model in {}", args.place.display()))?;
-    let asked = encoded(args, &model)?;
+    let asker = Asker::open(&args.place, &args.places)?;
+    let model = asker.model();
+    let asked = encoded(args, &asker)?;
     let target = match &args.target {
         Some(target) => target.clone(),
         None => {
-            let modality = query_modality(args, &model)?;
+            let modality = query_modality(args, &asker)?;
             let mut others = model.modalities();
             others.retain(|name| *name != modality);
             match others[..] {
@@ -233,24 +248,57 @@ fn run_and_queries(args: &Args) -> Result<(Snapshot, tempfile::TempDir, Asked)> 
     Ok((Snapshot::open(&index)?, folder, asked))
 }
 
-fn query_modality(args: &Args, model: &Model) -> Result<String> {
+/// The form of the queries that are typed or named one by one.
+fn wanted_form(args: &Args) -> Option<Form> {
+    match (args.text.is_empty(), args.image.is_empty(), args.drawing.is_empty()) {
+        (false, ..) => Some(Form::Text),
+        (_, false, _) => Some(Form::Picture),
+        (.., false) => Some(Form::Drawing),
+        _ => None,
+    }
+}
+
+/// The modality of the queries: the one that is named, or the only one that takes their form. A
+/// backbone for pictures takes drawings too, if none is made for them, and the other way round.
+fn query_modality(args: &Args, asker: &Asker) -> Result<String> {
     if let Some(modality) = &args.modality {
         return Ok(modality.clone());
     }
-    let mut fit = Vec::new();
-    for name in model.modalities() {
-        if args.text.is_empty() || model.preparation(name)?.is_text() {
-            fit.push(name);
-        }
-    }
+    let forms: &[Form] = match wanted_form(args) {
+        None => &[],
+        Some(Form::Picture) => &[Form::Picture, Form::Drawing],
+        Some(Form::Drawing) => &[Form::Drawing, Form::Picture],
+        Some(_) => &[Form::Text],
+    };
+    let all = asker.model().modalities();
+    let takes = |name: &&str, form: &Form| asker.asks_by(name).contains(form);
+    let fit = match forms {
+        [] => all,
+        forms => forms
+            .iter()
+            .map(|form| all.iter().copied().filter(|name| takes(name, form)).collect())
+            .find(|fit: &Vec<&str>| !fit.is_empty())
+            .unwrap_or_default(),
+    };
     match fit[..] {
         [one] => Ok(one.to_owned()),
-        [] => bail!("no modality of the run is text; encode the queries and use --input"),
+        [] if forms == [Form::Text] => {
+            bail!("no modality of the run is text; encode the queries and use --input")
+        }
+        [] => {
+            let every = asker.model().modalities();
+            // If weights are missing, this says so.
+            for name in &every {
+                asker.pictures(name, Vec::new())?;
+            }
+            bail!("no modality of the run is asked by pictures: {}", every.join(", "))
+        }
         _ => bail!("--modality: name the modality of the queries: {}", fit.join(", ")),
     }
 }
 
-fn encoded(args: &Args, model: &Model) -> Result<Asked> {
+fn encoded(args: &Args, asker: &Asker) -> Result<Asked> {
+    let model = asker.model();
     if let Some(path) = &args.codes {
         let format = exchange::format_of(path).context("--codes")?;
         return Ok(Asked::Codes((format.read)(path, &args.layout.options()?)?.codes));
@@ -258,15 +306,24 @@ fn encoded(args: &Args, model: &Model) -> Result<Asked> {
     if let Some(path) = &args.rerank {
         return Ok(Asked::Reals(read::reals(path, model.bits())?));
     }
-    let modality = query_modality(args, model)?;
+    let modality = query_modality(args, asker)?;
     let is_text = model.preparation(&modality).context("--modality")?.is_text();
-    let features = match &args.input {
-        Some(path) => data::items(path, is_text)?,
-        None if args.text.is_empty() => {
-            bail!("name the queries: --text, --input or --codes")
+    let features = match (&args.input, wanted_form(args)) {
+        (Some(path), _) => data::items(path, is_text)?,
+        (None, None) => {
+            bail!("name the queries: --text, --image, --drawing, --input or --codes")
         }
-        None if !is_text => bail!("--modality {modality} is not text; use --input"),
-        None => Features::Text(args.text.iter().collect()),
+        (None, Some(Form::Text)) => {
+            if !asker.asks_by(&modality).contains(&Form::Text) {
+                bail!("--modality {modality} is not text; use --input");
+            }
+            asker.text(&modality, &args.text)?
+        }
+        (None, Some(_)) => {
+            let paths = args.image.iter().chain(&args.drawing);
+            let files = paths.map(|path| Ok(fs_err::read(path)?)).collect::<Result<_>>()?;
+            asker.pictures(&modality, files)?
+        }
     };
     let progress = Progress::new("encoding", features.len());
     let outputs = model.outputs(&modality, features, &|done| progress.set(done))?;

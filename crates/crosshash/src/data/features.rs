@@ -1,10 +1,6 @@
 //! `Features`: what an item of a modality consists of before any network sees it.
 
-use std::io::Read as _;
-use std::path::PathBuf;
-use std::sync::Arc;
-
-use super::{Dense, Sparse};
+use super::{Dense, Pictures, Sparse};
 use crate::{Error, Result};
 
 /// The items of one modality, in one of four forms.
@@ -16,7 +12,7 @@ pub enum Features {
     Sparse(Sparse),
     /// Raw strings, to be analysed with a vocabulary fitted on the training items.
     Text(Texts),
-    /// Pictures in a folder or zip: listed, not decoded.
+    /// Pictures in a folder or archive: listed, not decoded.
     Pictures(Pictures),
 }
 
@@ -130,85 +126,5 @@ impl<S: AsRef<str>> FromIterator<S> for Texts {
         let mut all = Texts::default();
         texts.into_iter().for_each(|text| all.push(text.as_ref()));
         all
-    }
-}
-
-/// A list of pictures in one place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pictures {
-    place: Arc<PicturePlace>,
-    names: Vec<String>,
-}
-
-/// What holds the pictures.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PicturePlace {
-    /// A folder; names are paths below it, with `/`.
-    Folder(PathBuf),
-    /// A zip file; names are those of its entries.
-    Zip(PathBuf),
-}
-
-impl Pictures {
-    /// Pictures by name.
-    pub fn new(place: PicturePlace, names: Vec<String>) -> Pictures {
-        Pictures { place: Arc::new(place), names }
-    }
-
-    /// Where they are.
-    pub fn place(&self) -> &PicturePlace {
-        &self.place
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.names.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
-    }
-
-    /// The name of one picture below its place.
-    pub fn name(&self, item: usize) -> &str {
-        &self.names[item]
-    }
-
-    /// Hands the file of each picture to `take`, in order.
-    pub fn visit(&self, mut take: impl FnMut(usize, &[u8]) -> Result<()>) -> Result<()> {
-        match &*self.place {
-            PicturePlace::Folder(folder) => {
-                for (item, name) in self.names.iter().enumerate() {
-                    take(item, &fs_err::read(folder.join(name))?)?;
-                }
-            }
-            PicturePlace::Zip(path) => {
-                let file = std::io::BufReader::new(fs_err::File::open(path)?);
-                let fault =
-                    |err: zip::result::ZipError| Error::content(err.to_string()).at(path);
-                let mut archive = zip::ZipArchive::new(file).map_err(fault)?;
-                let mut bytes = Vec::new();
-                for (item, name) in self.names.iter().enumerate() {
-                    let mut entry = archive.by_name(name).map_err(fault)?;
-                    bytes.clear();
-                    entry.read_to_end(&mut bytes).map_err(|err| {
-                        Error::content(format!(
-                            "picture {name:?} cannot be unpacked: {err}"
-                        ))
-                        .at(path)
-                    })?;
-                    take(item, &bytes)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The pictures with these numbers, in this order.
-    #[must_use]
-    pub fn select(&self, items: &[usize]) -> Pictures {
-        let names = items.iter().map(|&item| self.names[item].clone()).collect();
-        Pictures { place: Arc::clone(&self.place), names }
     }
 }

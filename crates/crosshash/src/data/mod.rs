@@ -3,7 +3,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `features.rs`, `dense.rs`, `sparse.rs` | what an item consists of |
+//! | `features.rs`, `dense.rs`, `sparse.rs`, `pictures.rs` | what an item consists of |
 //! | `modality.rs` | items with ids, features, labels, groups |
 //! | `split.rs`, `plan.rs`, `draw.rs`, `units.rs` | train, validation, query, database; how they are drawn, and what stays together |
 //! | `training.rs` | all that training code gets to see |
@@ -28,6 +28,7 @@ mod manifest;
 mod modality;
 mod normalise;
 mod open;
+mod pictures;
 mod plan;
 mod raster;
 mod read;
@@ -40,7 +41,7 @@ mod training;
 mod units;
 
 pub use dense::{Dense, Number};
-pub use features::{Features, PicturePlace, Pictures, Texts};
+pub use features::{Features, Texts};
 pub use manifest::{
     ArrayFile, Group, GroupId, Items, KeyedArray, LabelSource, MANIFEST, Manifest, Many,
     ModalitySource, Names, SplitSource,
@@ -48,6 +49,7 @@ pub use manifest::{
 pub use modality::{Modality, View};
 pub use normalise::{Normaliser, Standardiser};
 pub use open::{Opened, open};
+pub use pictures::{PicturePlace, Pictures};
 pub use plan::{Choice, Plan};
 pub use raster::Raster;
 pub use read::{READERS, Reader};

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use crosshash_codes::Labels;
 
 use super::Features;
+use crate::backbone::Origin;
 use crate::{Error, Result};
 
 /// The items of one modality. Items of different modalities are a pair iff their ids are equal.
@@ -17,6 +18,7 @@ pub struct Modality {
     labels: Labels,
     groups: Option<Vec<String>>,
     marks: Option<Vec<String>>,
+    origin: Option<Origin>,
 }
 
 impl Modality {
@@ -45,7 +47,15 @@ impl Modality {
                 return Err(Error::TwiceId { modality: name, id, first, second });
             }
         }
-        Ok(Modality { name, ids, features, labels, groups: None, marks: None })
+        Ok(Modality {
+            name,
+            ids,
+            features,
+            labels,
+            groups: None,
+            marks: None,
+            origin: None,
+        })
     }
 
     /// Names the group of each item: items of one group are never split between training and
@@ -64,9 +74,44 @@ impl Modality {
         Ok(self)
     }
 
+    /// Says which backbone made the features.
+    #[must_use]
+    pub fn with_origin(mut self, origin: Origin) -> Modality {
+        self.origin = Some(origin);
+        self
+    }
+
+    /// The same items with other features, of a backbone.
+    pub fn with_features(self, features: Features, origin: Origin) -> Result<Modality> {
+        self.check_one_each("rows of features", features.len())?;
+        Ok(Modality { features, origin: Some(origin), ..self })
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The backbone that made the features, if one did.
+    pub fn origin(&self) -> Option<&Origin> {
+        self.origin.as_ref()
+    }
+
+    /// The items with these numbers, in this order.
+    #[must_use]
+    pub fn select(&self, items: &[usize]) -> Modality {
+        let some = |all: &Vec<String>| -> Vec<String> {
+            items.iter().map(|&item| all[item].clone()).collect()
+        };
+        Modality {
+            name: self.name.clone(),
+            ids: some(&self.ids),
+            features: self.features.select(items),
+            labels: self.labels.select(items),
+            groups: self.groups.as_ref().map(some),
+            marks: self.marks.as_ref().map(some),
+            origin: self.origin.clone(),
+        }
     }
 
     /// How many items it has.
@@ -152,6 +197,11 @@ impl<'a> View<'a> {
     /// Whether none is.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
+    }
+
+    /// The backbone that made the features, if one did.
+    pub fn origin(&self) -> Option<&'a Origin> {
+        self.modality.origin()
     }
 
     /// The form of the features: dense, sparse, text or pictures.

@@ -284,12 +284,13 @@ impl<'r> Fitting<'r> for Pairwise<'r> {
         let mut best = best.into_iter();
         let mut sides = Vec::new();
         for side in self.sides {
-            let Items { name, preparation, .. } = side.items;
+            let Items { name, origin, preparation, .. } = side.items;
             let shape = side.tower.shape();
             let kept = best
                 .next()
                 .and_then(|matrices| Tower::from_matrices(shape, matrices, &self.device));
-            sides.push(Side { name, preparation, tower: kept.unwrap_or(side.tower) });
+            let tower = kept.unwrap_or(side.tower);
+            sides.push(Side { name, origin, preparation, tower });
         }
         Ok(Model::new(self.run.bits, self.labels, sides, Vec::new()))
     }

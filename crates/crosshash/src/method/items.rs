@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crosshash_codes::eval::Options;
 use crosshash_codes::{Bits, Codes, Labels};
 
+use crate::backbone::Origin;
 use crate::config::Run;
 use crate::data::{Analysis, Training};
 use crate::evaluate::{Coded, every_direction, mean_map};
@@ -18,6 +19,7 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct Items {
     pub(crate) name: String,
+    pub(crate) origin: Option<Origin>,
     pub(crate) preparation: Preparation,
     pub(crate) rows: Rows,
     pub(crate) labels: Labels,
@@ -48,6 +50,7 @@ impl Items {
         let every = rows.len().div_ceil(run.raw.validation_database.max(1)).max(1);
         Ok(Items {
             name: name.to_owned(),
+            origin: view.origin().cloned(),
             labels: view.labels(),
             validation: preparation.rows(held_out.features())?,
             validation_labels: held_out.labels(),

@@ -102,8 +102,8 @@ impl<'r> Fitting<'r> for Once<'r> {
         }
         let width = self.towers.first().map_or(0, |tower| tower.shape().bits);
         let sides = self.items.into_iter().zip(self.towers).map(|(items, tower)| {
-            let Items { name, preparation, .. } = items;
-            Side { name, preparation, tower }
+            let Items { name, origin, preparation, .. } = items;
+            Side { name, origin, preparation, tower }
         });
         Ok(Model::new(Bits::new(width)?, self.labels, sides.collect(), Vec::new()))
     }

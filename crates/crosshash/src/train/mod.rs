@@ -204,8 +204,8 @@ impl<'a> Trainer<'a> {
     pub fn finish(mut self) -> Result<Model> {
         self.settle()?;
         let side = |side: Learner| {
-            let Items { name, preparation, .. } = side.items;
-            Side { name, preparation, tower: side.tower }
+            let Items { name, origin, preparation, .. } = side.items;
+            Side { name, origin, preparation, tower: side.tower }
         };
         let sides = self.sides.into_iter().map(side).collect();
         Ok(Model::new(self.run.bits, self.labels, sides, self.centres.values()))

@@ -5,6 +5,7 @@ mod dcmh;
 pub(crate) mod eval;
 mod peer;
 mod search;
+mod serve;
 mod train;
 
 pub(crate) use peer::peak_mib;
@@ -29,6 +30,7 @@ enum What {
     Eval(eval::Args),
     Train(train::Args),
     Search(search::Args),
+    Serve(serve::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -38,5 +40,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         What::Eval(args) => eval::run(args),
         What::Train(args) => train::run(args),
         What::Search(args) => search::run(args),
+        What::Serve(args) => serve::run(args),
     }
 }

@@ -13,7 +13,7 @@ mod catalogue;
 mod sources;
 
 pub use catalogue::{Item, catalogue};
-pub use sources::{DRAWING_SIZE, Hand, PICTURE_SIZE, drawing, picture};
+pub use sources::{DRAWING_MARGIN, DRAWING_SIZE, Hand, PICTURE_SIZE, drawing, picture};
 
 use crosshash_codes::Labels;
 use rayon::prelude::*;
@@ -22,6 +22,7 @@ use super::{
     Analysis, Choice, Dataset, Dense, Features, LeftOut, Manifest, Modality, Opened, Plan,
     Raster, Texts, descriptor,
 };
+use crate::backbone::built_in;
 use crate::{Error, Result};
 
 /// The name under which commands know this data set.
@@ -39,11 +40,13 @@ pub fn dataset() -> Result<Dataset> {
     let picture_features = pictures.par_iter().flat_map_iter(descriptor::picture).collect();
     let picture = modality("picture", &everyone, &items, &rows, &names, {
         Features::Dense(Dense::from_floats(descriptor::PICTURE, picture_features)?)
-    })?;
+    })?
+    .with_origin(built_in("descriptor")?);
     let (drawn, drawing_features) = drawings(&items)?;
     let drawing = modality("drawing", &drawn, &items, &rows, &names, {
         Features::Dense(Dense::from_floats(descriptor::DRAWING, drawing_features)?)
-    })?;
+    })?
+    .with_origin(built_in("descriptor-drawing")?);
     let texts: Texts = items.iter().map(Item::words).collect();
     let words = modality("words", &everyone, &items, &rows, &names, Features::Text(texts))?;
 

@@ -13,14 +13,14 @@ use emoji::Emoji;
 use twemoji_assets::png::PngTwemojiAsset;
 
 use crate::data::Raster;
-use crate::{Error, Result};
+use crate::{Error, Result, picture};
 
 /// Pixels a side of a picture.
 pub const PICTURE_SIZE: usize = 72;
 /// Pixels a side of a drawing.
 pub const DRAWING_SIZE: usize = 64;
-/// White around a drawing.
-const MARGIN: f32 = 2.0;
+/// White around a drawing, in pixels.
+pub const DRAWING_MARGIN: usize = 2;
 /// Asks for the presentation as a picture; the same emoji with and without it.
 const PRESENTATION: char = '\u{fe0f}';
 
@@ -77,31 +77,14 @@ pub(super) fn plain(glyph: &str) -> String {
 fn decode(bytes: &[u8], glyph: &str) -> Result<Raster> {
     let wrong =
         |err: String| Error::content(format!("the built-in picture of {glyph}: {err}"));
-    let mut decoder = png::Decoder::new(std::io::Cursor::new(bytes));
-    decoder.set_transformations(
-        png::Transformations::EXPAND
-            | png::Transformations::ALPHA
-            | png::Transformations::STRIP_16,
-    );
-    let mut reader = decoder.read_info().map_err(|err| wrong(err.to_string()))?;
-    let mut values = vec![0; reader.output_buffer_size().unwrap_or(0)];
-    let info = reader.next_frame(&mut values).map_err(|err| wrong(err.to_string()))?;
-    let size = info.width as usize;
-    if size != PICTURE_SIZE || info.height != info.width {
-        return Err(wrong(format!("{} x {} pixels", info.width, info.height)));
+    let picture = picture::decode(bytes, &picture::Limits::default())
+        .map_err(|err| wrong(err.to_string()))?;
+    match (picture.width(), picture.height()) {
+        (PICTURE_SIZE, PICTURE_SIZE) => {
+            Ok(Raster::new(PICTURE_SIZE, 3, picture.rgb().to_vec()))
+        }
+        (width, height) => Err(wrong(format!("{width} x {height} pixels"))),
     }
-    values.truncate(info.buffer_size());
-    let channels = info.color_type.samples(); // grey or RGB, and opacity
-    let on_white = |pixel: &[u8]| -> [u8; 3] {
-        let (colour, alpha) = pixel.split_at(channels - 1);
-        let alpha = u32::from(alpha[0]);
-        let mix =
-            |value: u8| (u32::from(value) * alpha + 255 * (255 - alpha)).div_ceil(255);
-        let mixed =
-            |c: usize| u8::try_from(mix(colour[c.min(channels - 2)])).unwrap_or(255);
-        [mixed(0), mixed(1), mixed(2)]
-    };
-    Ok(Raster::new(size, 3, values.chunks_exact(channels).flat_map(on_white).collect()))
 }
 
 /// A glyph, scaled and centred to fill the square but for the margin.
@@ -116,7 +99,7 @@ fn rasterise(font: &FontRef<'_>, code_point: char) -> Option<Raster> {
         font.outline_glyph(glyph)
     };
     let bounds = outline(TRIAL)?.px_bounds();
-    let room = DRAWING_SIZE as f32 - 2.0 * MARGIN;
+    let room = (DRAWING_SIZE - 2 * DRAWING_MARGIN) as f32;
     let outlined = outline(TRIAL * room / bounds.width().max(bounds.height()))?;
     let bounds = outlined.px_bounds();
     let mut pixels = vec![255_u8; DRAWING_SIZE * DRAWING_SIZE];

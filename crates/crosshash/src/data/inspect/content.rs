@@ -8,6 +8,7 @@ use crate::Result;
 use crate::data::{
     Analysis, Dataset, Dense, Features, Modality, Part, Sparse, Split, Vocabulary,
 };
+use crate::picture::Limits;
 
 /// Rows read at a time.
 const BLOCK: usize = 256;
@@ -60,12 +61,14 @@ pub(super) fn look(
             (Content { empty, ..Content::default() }, hashes)
         }
         Features::Pictures(pictures) => {
-            let mut hashes = Vec::with_capacity(pictures.len());
-            let mut empty = 0;
-            pictures.visit(|item, bytes| {
+            let mut hashes = vec![0; pictures.len()];
+            let (mut empty, mut done) = (0, 0);
+            pictures.visit(Limits::default().bytes, |item, bytes| {
+                let bytes = bytes.map_err(|err| err.at(&pictures.path(item)))?;
                 empty += usize::from(bytes.is_empty());
-                hashes.push(xxh3_64(bytes));
-                progress(item + 1);
+                hashes[item] = xxh3_64(&bytes);
+                done += 1;
+                progress(done);
                 Ok(())
             })?;
             (Content { empty, ..Content::default() }, hashes)

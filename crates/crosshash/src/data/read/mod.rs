@@ -69,6 +69,10 @@ pub const READERS: &[Reader] = &[
         ..format("Parquet table", &["parquet"])
     },
     Reader { pictures: Some(pictures::zip), ..format("zip of pictures", &["zip"]) },
+    Reader {
+        pictures: Some(pictures::tar),
+        ..format("tar of pictures", &["tar", "tgz", "gz"])
+    },
     Reader { pictures: Some(pictures::folder), ..format("folder of pictures", &[]) },
 ];
 
@@ -95,7 +99,7 @@ pub(crate) fn table(path: &Path, wanted: &[Wanted]) -> Result<Table> {
     reader(path, wanted).map_err(|err| err.at(path))
 }
 
-/// Lists the pictures of a folder or zip, below `under`.
+/// Lists the pictures of a folder or archive, below `under`.
 pub(crate) fn pictures(path: &Path, under: &str) -> Result<Listing> {
     let reader = find(path, "pictures", |reader| reader.pictures)?;
     reader(path, under).map_err(|err| err.at(path))

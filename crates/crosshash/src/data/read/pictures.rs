@@ -1,16 +1,18 @@
-//! Folders and zips of pictures: listed, not decoded.
+//! Folders, zips and tars of pictures: listed, not decoded.
 //!
 //! A picture's id is its path below the folder without the ending; its class is the first
 //! folder of that path. Listings are sorted by name, so that they do not depend on the disk.
+//! Names that lead out of an archive and links that lead out of a folder are refused.
 
-use std::io::BufReader;
 use std::path::{Component, Path};
 
+use crate::data::pictures::{not_a_tar, open_tar, open_zip, plain_name};
 use crate::data::{PicturePlace, Pictures};
 use crate::{Error, Result};
 
 /// Endings of pictures, in lower case.
-const ENDINGS: [&str; 7] = ["jpg", "jpeg", "png", "gif", "webp", "bmp", "tiff"];
+const ENDINGS: [&str; 9] =
+    ["jpg", "jpeg", "png", "gif", "webp", "bmp", "tif", "tiff", "svg"];
 
 /// The pictures of one place.
 pub(crate) struct Listing {
@@ -52,6 +54,7 @@ impl Listing {
 }
 
 pub(super) fn folder(path: &Path, under: &str) -> Result<Listing> {
+    let inside = fs_err::canonicalize(path)?;
     let mut names = Vec::new();
     let mut open = vec![(path.join(under), under.trim_matches('/').to_owned())];
     while let Some((folder, below)) = open.pop() {
@@ -63,8 +66,19 @@ pub(super) fn folder(path: &Path, under: &str) -> Result<Listing> {
             })?;
             let name =
                 if below.is_empty() { file.into() } else { format!("{below}/{file}") };
-            match entry.path().is_dir() {
+            let kind = entry.file_type()?;
+            if kind.is_symlink()
+                && !fs_err::canonicalize(entry.path())?.starts_with(&inside)
+            {
+                return Err(Error::content(format!(
+                    "{name:?} is a link to something outside the folder; such links are not \
+                     followed: copy what it points to, or remove it"
+                )));
+            }
+            match kind.is_dir() {
                 true => open.push((entry.path(), name)),
+                // What a link to a folder inside shows is listed where it is.
+                false if kind.is_symlink() && entry.path().is_dir() => {}
                 false => names.push(name),
             }
         }
@@ -73,26 +87,52 @@ pub(super) fn folder(path: &Path, under: &str) -> Result<Listing> {
 }
 
 pub(super) fn zip(path: &Path, under: &str) -> Result<Listing> {
-    let file = BufReader::new(fs_err::File::open(path)?);
-    let archive = zip::ZipArchive::new(file).map_err(not_a_zip)?;
+    let archive = open_zip(path)?;
     let mut names = Vec::new();
     for name in archive.file_names() {
-        let name = name.map_err(not_a_zip)?;
-        if name.ends_with('/') {
-            continue;
+        let name =
+            name.map_err(|err| Error::content(format!("not a readable zip: {err}")))?;
+        if !name.ends_with('/') {
+            names.push(checked(&name)?);
         }
-        if !stays_below(&name) {
-            return Err(Error::content(format!(
-                "entry {name:?} points outside the archive; such a zip is not to be trusted"
-            )));
-        }
-        names.push(name.into_owned());
     }
     Listing::of(PicturePlace::Zip(path.to_owned()), under, names)
 }
 
-fn not_a_zip(err: zip::result::ZipError) -> Error {
-    Error::content(format!("not a readable zip: {err}"))
+pub(super) fn tar(path: &Path, under: &str) -> Result<Listing> {
+    let fault = |err: std::io::Error| not_a_tar(&err);
+    let mut names = Vec::new();
+    for entry in open_tar(path)?.entries().map_err(fault)? {
+        let entry = entry.map_err(fault)?;
+        let name = entry.path_bytes();
+        let name = std::str::from_utf8(&name).map_err(|_| {
+            Error::content(format!("entry {} is not UTF-8", name.escape_ascii()))
+        })?;
+        let kind = entry.header().entry_type();
+        if kind.is_symlink() || kind.is_hard_link() {
+            return Err(Error::content(format!(
+                "entry {name:?} is a link; archives of links are not to be trusted"
+            )));
+        }
+        if kind.is_file() {
+            names.push(checked(plain_name(name))?);
+        }
+    }
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
+        return Err(Error::content(format!("entry {:?} occurs twice", twice[0])));
+    }
+    Listing::of(PicturePlace::Tar(path.to_owned()), under, names)
+}
+
+/// A name that leads downwards.
+fn checked(name: &str) -> Result<String> {
+    match stays_below(name) {
+        true => Ok(name.to_owned()),
+        false => Err(Error::content(format!(
+            "entry {name:?} points outside the archive; such an archive is not to be trusted"
+        ))),
+    }
 }
 
 fn is_picture(name: &str) -> bool {

@@ -1,0 +1,187 @@
+//! `Asker`: what turns a user's query (a sentence, a picture, a drawing) into features for a
+//! model; `search` and `serve` ask through it.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use crosshash::Model;
+use crosshash::backbone::{self, Loaded, Origin, Takes, Weights};
+use crosshash::data::{Dense, Features};
+use crosshash::encode::Encoder as _;
+use crosshash::picture::{self, Limits, Picture};
+use rayon::prelude::*;
+
+use crate::places::Places;
+
+/// What a modality can be asked by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Form {
+    /// Words.
+    Text,
+    /// Pictures of any kind.
+    Picture,
+    /// Line drawings.
+    Drawing,
+    /// Rows of numbers.
+    Features,
+}
+
+/// A run's model with the backbones of its modalities.
+pub(crate) struct Asker {
+    model: Model,
+    sides: Vec<Side>,
+}
+
+struct Side {
+    name: String,
+    forms: Vec<Form>,
+    backbone: Opened,
+}
+
+/// The backbone of a modality: there may be none, and its weights may be missing.
+enum Opened {
+    None,
+    Missing(String),
+    Loaded(Loaded),
+}
+
+impl Asker {
+    /// Opens the model of a run and the backbones that made its features. One whose weights are
+    /// missing is an error only when it is asked by.
+    pub(crate) fn open(run: &Path, places: &Places) -> Result<Asker> {
+        let model = Model::load(run)
+            .with_context(|| format!("reading the model in {}", run.display()))?;
+        Asker::new(model, &places.weights())
+    }
+
+    /// The same for a model that is open.
+    pub(crate) fn new(model: Model, weights: &Weights) -> Result<Asker> {
+        let mut sides = Vec::new();
+        for name in model.modalities() {
+            let opened = match model.origin(name) {
+                None => Opened::None,
+                Some(origin) => match reopen(origin, weights) {
+                    Ok(loaded) => Opened::Loaded(loaded),
+                    Err(err) => Opened::Missing(format!("{err:#}")),
+                },
+            };
+            let mut forms = Vec::new();
+            let is_text = model.preparation(name)?.is_text();
+            match &opened {
+                Opened::None | Opened::Missing(_) if is_text => forms.push(Form::Text),
+                Opened::None | Opened::Missing(_) => {}
+                Opened::Loaded(loaded) => forms.push(match loaded.backbone().takes() {
+                    Takes::Texts => Form::Text,
+                    Takes::Pictures if loaded.is_for_drawings() => Form::Drawing,
+                    Takes::Pictures => Form::Picture,
+                }),
+            }
+            if !is_text {
+                forms.push(Form::Features);
+            }
+            sides.push(Side { name: name.to_owned(), forms, backbone: opened });
+        }
+        Ok(Asker { model, sides })
+    }
+
+    /// The model.
+    pub(crate) fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// What a modality can be asked by; nothing for one that is not there.
+    pub(crate) fn asks_by(&self, modality: &str) -> &[Form] {
+        self.side(modality).map_or(&[], |side| &side.forms)
+    }
+
+    /// Texts as features of a modality.
+    pub(crate) fn text(&self, modality: &str, texts: &[String]) -> Result<Features> {
+        let side = self.side(modality)?;
+        if self.model.preparation(modality)?.is_text() {
+            return Ok(Features::Text(texts.iter().collect()));
+        }
+        let loaded = side.loaded(Takes::Texts)?;
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let rows = loaded.backbone().texts(&texts)?;
+        dense(loaded, rows)
+    }
+
+    /// Files of pictures as features of a modality.
+    pub(crate) fn pictures(&self, modality: &str, files: Vec<Vec<u8>>) -> Result<Features> {
+        let loaded = self.side(modality)?.loaded(Takes::Pictures)?;
+        let limits = Limits::default();
+        let decode = |(k, file): (usize, &Vec<u8>)| -> Result<Picture> {
+            picture::decode(file, &limits).with_context(|| format!("picture {}", k + 1))
+        };
+        let pictures: Vec<Picture> =
+            files.par_iter().enumerate().map(decode).collect::<Result<_>>()?;
+        let rows = loaded.backbone().pictures(&pictures)?;
+        dense(loaded, rows)
+    }
+
+    fn side(&self, modality: &str) -> Result<&Side> {
+        let found = self.sides.iter().find(|side| side.name == modality);
+        found.with_context(|| {
+            let known = self.model.modalities().join(", ");
+            format!("no modality named {modality:?}; there are: {known}")
+        })
+    }
+}
+
+impl Side {
+    fn loaded(&self, takes: Takes) -> Result<&Loaded> {
+        let what = match takes {
+            Takes::Pictures => "pictures",
+            Takes::Texts => "texts",
+        };
+        match &self.backbone {
+            Opened::Loaded(loaded) if loaded.backbone().takes() == takes => Ok(loaded),
+            Opened::Missing(why) => Err(anyhow!("modality {}: {why}", self.name)),
+            Opened::Loaded(loaded) => bail!(
+                "modality {} is not asked by {what}: its backbone is {}",
+                self.name,
+                loaded.origin().backbone
+            ),
+            Opened::None => bail!(
+                "modality {} is not asked by {what}: the model was trained on features whose \
+                 backbone is not known; make features of the query and give them by --input, or \
+                 train with a backbone (docs/pictures.md)",
+                self.name
+            ),
+        }
+    }
+}
+
+/// Opens the backbone of an origin; refuses other weights.
+fn reopen(origin: &Origin, weights: &Weights) -> Result<Loaded> {
+    let loaded = backbone::open(&origin.backbone, weights)?;
+    let now = loaded.origin();
+    if now.digest != origin.digest {
+        bail!(
+            "the run was trained on rows of {} with other weights or another recipe (digest {}, \
+             the one found has {}): give the folder of the weights it was trained with by \
+             --weights, or train again",
+            origin.backbone,
+            origin.digest,
+            now.digest
+        );
+    }
+    Ok(loaded)
+}
+
+fn dense(loaded: &Loaded, rows: Vec<f32>) -> Result<Features> {
+    Ok(Features::Dense(Dense::from_floats(loaded.backbone().width(), rows)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server shares one between its threads.
+    #[test]
+    fn an_asker_goes_to_any_thread() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Asker>();
+    }
+}

@@ -1,0 +1,54 @@
+//! Pictures of pixels, by the `image` crate (the Rust project's own; JPEG by `zune-jpeg`).
+
+use std::io::Cursor;
+
+use image::{DynamicImage, ImageDecoder as _, ImageFormat, ImageReader};
+
+use super::{Format, Limits, Picture};
+use crate::{Error, Result};
+
+pub(super) fn raster(bytes: &[u8], format: Format, limits: &Limits) -> Result<Picture> {
+    let format = match format {
+        Format::Jpeg => ImageFormat::Jpeg,
+        Format::Png => ImageFormat::Png,
+        Format::WebP => ImageFormat::WebP,
+        Format::Gif => ImageFormat::Gif,
+        Format::Bmp => ImageFormat::Bmp,
+        Format::Tiff => ImageFormat::Tiff,
+        Format::Svg => return Err(Error::content("SVG has no pixels")),
+    };
+    let fault = |err: image::ImageError| {
+        let name = format.extensions_str()[0].to_uppercase();
+        Error::content(format!("damaged or not quite {name}: {err}"))
+    };
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    let mut most = image::Limits::default();
+    most.max_image_width = Some(limits.side);
+    most.max_image_height = Some(limits.side);
+    most.max_alloc = Some(limits.memory());
+    // The size is checked below, in our words, before pixels are read.
+    reader.no_limits();
+    let mut decoder = reader.into_decoder().map_err(fault)?;
+    let (width, height) = decoder.dimensions();
+    limits.check(u64::from(width), u64::from(height))?;
+    decoder.set_limits(most).map_err(fault)?;
+    let upright = decoder.orientation().map_err(fault)?;
+    let mut image = DynamicImage::from_decoder(decoder).map_err(fault)?;
+    image.apply_orientation(upright);
+    let (width, height) = (image.width() as usize, image.height() as usize);
+    let rgb = match image.color().has_alpha() {
+        false => image.into_rgb8().into_raw(),
+        true => {
+            let rgba = image.into_rgba8().into_raw();
+            rgba.chunks_exact(4).flat_map(|p| on_white([p[0], p[1], p[2]], p[3])).collect()
+        }
+    };
+    Ok(Picture::new(width, height, rgb))
+}
+
+/// A colour of some opacity over white.
+fn on_white(colour: [u8; 3], opacity: u8) -> [u8; 3] {
+    let alpha = u32::from(opacity);
+    let mix = |value: u8| (u32::from(value) * alpha + 255 * (255 - alpha)).div_ceil(255);
+    colour.map(|value| u8::try_from(mix(value)).unwrap_or(255))
+}

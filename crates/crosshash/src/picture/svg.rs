@@ -1,0 +1,41 @@
+//! Drawings in SVG, by `resvg`, on white.
+//!
+//! Nothing outside the file is read: neither fonts (texts are not drawn) nor pictures that it
+//! refers to or embeds. A drawing has no pixels of its own, so the longer side is drawn with as
+//! many as it asks for, between [`SMALLEST`] and [`LARGEST`].
+
+use resvg::tiny_skia::{Color, Pixmap, Transform};
+use resvg::usvg::{ImageHrefResolver, Options, Tree};
+
+use super::Picture;
+use crate::{Error, Result};
+
+const SMALLEST: f32 = 256.0;
+const LARGEST: f32 = 1024.0;
+
+pub(super) fn render(bytes: &[u8]) -> Result<Picture> {
+    let options = Options {
+        resources_dir: None,
+        image_href_resolver: ImageHrefResolver {
+            resolve_data: Box::new(|_, _, _| None),
+            resolve_string: Box::new(|_, _| None),
+        },
+        ..Options::default()
+    };
+    let tree = Tree::from_data(bytes, &options)
+        .map_err(|err| Error::content(format!("damaged or not quite SVG: {err}")))?;
+    let (width, height) = (tree.size().width(), tree.size().height());
+    let longer = width.max(height);
+    let scale = longer.clamp(SMALLEST, LARGEST) / longer;
+    #[expect(clippy::cast_possible_truncation, reason = "between 1 and LARGEST")]
+    #[expect(clippy::cast_sign_loss, reason = "between 1 and LARGEST")]
+    let pixels = |side: f32| (side * scale).round().clamp(1.0, LARGEST) as u32;
+    let (across, down) = (pixels(width), pixels(height));
+    let mut map = Pixmap::new(across, down)
+        .ok_or_else(|| Error::content(format!("a drawing of {width} x {height}")))?;
+    map.fill(Color::WHITE);
+    let fit = Transform::from_scale(across as f32 / width, down as f32 / height);
+    resvg::render(&tree, fit, &mut map.as_mut());
+    let rgb = map.data().chunks_exact(4).flat_map(|pixel| [pixel[0], pixel[1], pixel[2]]);
+    Ok(Picture::new(across as usize, down as usize, rgb.collect()))
+}

@@ -1,0 +1,249 @@
+//! Pictures of every format, upright and on white; recipes.
+
+use image::{DynamicImage, ImageFormat, RgbImage, RgbaImage};
+
+use super::*;
+
+/// Four quarters: red, green, blue, white.
+fn quarters(size: u32) -> RgbImage {
+    RgbImage::from_fn(size, size, |x, y| {
+        let corner = (x < size / 2, y < size / 2);
+        image::Rgb(match corner {
+            (true, true) => [255, 0, 0],
+            (false, true) => [0, 255, 0],
+            (true, false) => [0, 0, 255],
+            (false, false) => [255, 255, 255],
+        })
+    })
+}
+
+pub(crate) fn file(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {
+    let mut bytes = std::io::Cursor::new(Vec::new());
+    image.write_to(&mut bytes, format).unwrap();
+    bytes.into_inner()
+}
+
+pub(crate) const SVG: &str = r#"<?xml version="1.0"?>
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 2 2">
+<rect width="1" height="1" fill="red"/><rect x="1" width="1" height="1" fill="lime"/>
+<rect y="1" width="1" height="1" fill="blue"/></svg>"#;
+
+/// One file of every format, of the same picture.
+pub(crate) fn every_format() -> Vec<(&'static str, Vec<u8>)> {
+    let image = DynamicImage::from(quarters(32));
+    let formats = [
+        ("jpeg", ImageFormat::Jpeg),
+        ("png", ImageFormat::Png),
+        ("webp", ImageFormat::WebP),
+        ("gif", ImageFormat::Gif),
+        ("bmp", ImageFormat::Bmp),
+        ("tiff", ImageFormat::Tiff),
+    ];
+    let mut files: Vec<_> =
+        formats.map(|(name, format)| (name, file(&image, format))).into();
+    files.push(("svg", SVG.into()));
+    files
+}
+
+fn pixel(picture: &Picture, x: usize, y: usize) -> [i32; 3] {
+    let start = (y * picture.width() + x) * 3;
+    [0, 1, 2].map(|c| i32::from(picture.rgb()[start + c]))
+}
+
+#[test]
+fn every_format_gives_the_same_picture() {
+    for (name, bytes) in every_format() {
+        let picture = decode(&bytes, &Limits::default()).unwrap();
+        let quarter = picture.width() / 4;
+        let corners = [(1, 1), (3, 1), (1, 3), (3, 3)];
+        let wanted = [[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255]];
+        for ((x, y), wanted) in corners.iter().zip(wanted) {
+            let got = pixel(&picture, x * quarter, y * quarter);
+            let off = got.iter().zip(wanted).map(|(a, b)| (a - b).abs()).max().unwrap();
+            assert!(off <= 3, "{name} at {x}, {y}: {got:?}, not {wanted:?}");
+        }
+    }
+}
+
+#[test]
+fn transparency_is_on_white_and_grey_and_16_bits_become_rgb() {
+    let clear = RgbaImage::from_pixel(3, 2, image::Rgba([10, 20, 30, 0]));
+    let picture = decode(&file(&clear.into(), ImageFormat::Png), &Limits::default());
+    assert_eq!(picture.unwrap().rgb(), [255; 18]);
+    let grey = DynamicImage::from(image::GrayImage::from_pixel(2, 1, image::Luma([77])));
+    let picture = decode(&file(&grey, ImageFormat::Png), &Limits::default()).unwrap();
+    assert_eq!(picture.rgb(), [77; 6]);
+    let deep = image::ImageBuffer::from_pixel(1, 1, image::Rgb([0x1234_u16, 0xffff, 0]));
+    let deep = DynamicImage::ImageRgb16(deep);
+    let picture = decode(&file(&deep, ImageFormat::Png), &Limits::default()).unwrap();
+    assert_eq!(picture.rgb(), [0x12, 0xff, 0]);
+}
+
+/// A JPEG file with an EXIF block that says how it was held.
+fn held(orientation: u8) -> Vec<u8> {
+    let image = RgbImage::from_fn(32, 16, |x, _| {
+        image::Rgb(if x < 16 { [0; 3] } else { [255; 3] })
+    });
+    let plain = file(&image.into(), ImageFormat::Jpeg);
+    let mut exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0".to_vec();
+    exif.extend([orientation, 0, 0, 0, 0, 0, 0]);
+    let mut bytes = plain[..2].to_vec();
+    bytes.extend([0xff, 0xe1, 0]);
+    bytes.push(u8::try_from(exif.len() + 2).unwrap());
+    bytes.extend(exif);
+    bytes.extend(&plain[2..]);
+    bytes
+}
+
+#[test]
+fn pictures_are_upright() {
+    let limits = Limits::default();
+    let as_is = decode(&held(1), &limits).unwrap();
+    assert_eq!((as_is.width(), as_is.height()), (32, 16));
+    // 6: turn by a quarter clockwise; what was left is above
+    let turned = decode(&held(6), &limits).unwrap();
+    assert_eq!((turned.width(), turned.height()), (16, 32));
+    assert!(pixel(&turned, 8, 4)[0] < 30 && pixel(&turned, 8, 28)[0] > 225);
+    let upside_down = decode(&held(3), &limits).unwrap();
+    assert!(pixel(&upside_down, 4, 8)[0] > 225 && pixel(&upside_down, 28, 8)[0] < 30);
+}
+
+#[test]
+fn limits_are_checked_before_decoding() {
+    let image = DynamicImage::from(quarters(40));
+    let limits = Limits { pixels: 1000, ..Limits::default() };
+    for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif, ImageFormat::Bmp]
+    {
+        let err = decode(&file(&image, format), &limits).unwrap_err().to_string();
+        assert!(err.starts_with("40 x 40 pixels are beyond the limit"), "{err}");
+    }
+    let limits = Limits { bytes: 10, ..Limits::default() };
+    let err = decode(&file(&image, ImageFormat::Png), &limits).unwrap_err().to_string();
+    assert!(err.contains("is beyond the limit of 10"), "{err}");
+    // A header that promises 4 x 10^18 bytes.
+    let mut huge = file(&image, ImageFormat::Png);
+    huge[16..24].copy_from_slice(&[0x7f, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff]);
+    let crc = crc32(&huge[12..29]);
+    huge[29..33].copy_from_slice(&crc.to_be_bytes());
+    let err = decode(&huge, &Limits::default()).unwrap_err().to_string();
+    assert!(err.contains("2147483647 x 2147483647 pixels are beyond"), "{err}");
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = !0_u32;
+    for &byte in bytes {
+        crc ^= u32::from(byte);
+        for _ in 0..8 {
+            crc = (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg());
+        }
+    }
+    !crc
+}
+
+#[test]
+fn other_files_are_named() {
+    let cases: [(&[u8], &str); 7] = [
+        (b"", "the file is empty"),
+        (b"%PDF-1.7 ....", "a PDF document"),
+        (b"\0\0\0\x1cftypheic\0\0\0\0", "a HEIC picture"),
+        (b"\0\0\0\x1cftypavif\0\0\0\0", "an AVIF picture"),
+        (b"<!DOCTYPE html><html><svg></svg></html>", "a web page"),
+        (b"hello, picture", "unknown format (it begins with hello, pictu)"),
+        (b"version https://git-lfs.github.com/spec/v1", "a Git LFS pointer"),
+    ];
+    for (bytes, wanted) in cases {
+        let err = decode(bytes, &Limits::default()).unwrap_err().to_string();
+        assert!(err.contains(wanted), "{err}");
+    }
+}
+
+#[test]
+fn an_svg_reads_nothing_else_and_ends() {
+    let outside = r#"<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"
+        xmlns:xlink="http://www.w3.org/1999/xlink">
+        <image width="9" height="9" xlink:href="/etc/hostname.png"/></svg>"#;
+    let picture = decode(outside.as_bytes(), &Limits::default()).unwrap();
+    assert!(picture.rgb().iter().all(|&value| value == 255), "nothing is drawn");
+    // ten uses of ten uses of ...
+    let mut bomb = String::from(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"
+        width="9" height="9"><defs><rect id="u0" width="1" height="1"/>"#,
+    );
+    for level in 1..12 {
+        let below = format!("<use xlink:href=\"#u{}\"/>", level - 1).repeat(10);
+        bomb += &format!("<g id=\"u{level}\">{below}</g>");
+    }
+    bomb += "</defs><use xlink:href=\"#u11\"/></svg>";
+    assert!(decode(bomb.as_bytes(), &Limits::default()).is_err());
+    let deep = "<g>".repeat(100_000);
+    let deep = format!("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"9\">{deep}");
+    assert!(decode(deep.as_bytes(), &Limits::default()).is_err());
+}
+
+#[test]
+fn recipes_squash_crop_and_fit() {
+    let wide = Picture::new(8, 4, {
+        let row: Vec<u8> = (0..8).flat_map(|x| [x * 10; 3]).collect();
+        row.repeat(4)
+    });
+    let squashed =
+        Recipe { filter: Filter::Area, ..Recipe::squash(4) }.square(&wide).rgb().to_vec();
+    assert_eq!(
+        squashed[..12].iter().step_by(3).copied().collect::<Vec<_>>(),
+        [5, 25, 45, 65]
+    );
+    let middle = Recipe { resize: Resize::ShortSide(4), ..Recipe::squash(2) };
+    let cropped = middle.square(&wide);
+    assert_eq!(cropped.rgb(), [[30, 30, 30, 40, 40, 40]; 2].concat());
+    let fitted = Recipe { resize: Resize::Fit, ..Recipe::squash(8) }.square(&wide);
+    assert_eq!(fitted.rgb()[..3 * 8 * 2], [255; 48]);
+    assert_eq!(fitted.rgb()[3 * 8 * 2..][..3 * 8 * 4], *wide.rgb());
+}
+
+#[test]
+fn channels_are_scaled_and_ordered() {
+    let picture = Picture::new(1, 1, vec![200, 100, 50]);
+    let numbers = |recipe: Recipe| {
+        recipe.check().unwrap();
+        let mut out = vec![0.0; recipe.values()];
+        recipe.apply(&picture, &mut out);
+        out
+    };
+    let recipe = Recipe { mean: vec![127.0], std: vec![128.0], ..Recipe::squash(1) };
+    assert_eq!(numbers(recipe.clone()), [73.0 / 128.0, -27.0 / 128.0, -77.0 / 128.0]);
+    let bgr =
+        Recipe { channels: Channels::Bgr, mean: vec![1.0, 2.0, 3.0], ..recipe.clone() };
+    assert_eq!(numbers(Recipe { std: vec![], ..bgr }), [49.0, 98.0, 197.0]);
+    let grey = Recipe { channels: Channels::Grey, ..Recipe::squash(1) };
+    assert_eq!(numbers(grey), [124.0]);
+    let ink = Recipe { channels: Channels::Ink, ..Recipe::squash(1) };
+    assert_eq!(numbers(ink), [131.0]);
+    let pixels = Recipe { layout: Layout::Pixels, ..Recipe::squash(2) };
+    assert_eq!(numbers(pixels)[..6], [200.0, 100.0, 50.0, 200.0, 100.0, 50.0]);
+}
+
+#[test]
+fn wrong_recipes_are_refused() {
+    let wrong = |recipe: Recipe| recipe.check().unwrap_err().to_string();
+    let base = || Recipe::squash(8);
+    assert!(wrong(Recipe { size: 0, ..base() }).contains("size is 1 to 4096"));
+    let small = Recipe { resize: Resize::ShortSide(4), ..base() };
+    assert!(wrong(small).contains("short-side is 8 (size) to 8192 pixels, not 4"));
+    let two = Recipe { mean: vec![1.0, 2.0], ..base() };
+    assert!(wrong(two).contains("mean has 2 values"));
+    let zero = Recipe { std: vec![0.0], ..base() };
+    assert!(wrong(zero).contains("std is not 0"));
+}
+
+#[test]
+fn the_white_around_a_drawing_is_cut_off() {
+    let mut rgb = vec![255; 10 * 8 * 3];
+    for (x, y) in [(3, 2), (6, 5)] {
+        rgb[(y * 10 + x) * 3] = 0;
+    }
+    let trimmed = Picture::new(10, 8, rgb).trimmed();
+    assert_eq!((trimmed.width(), trimmed.height()), (4, 4));
+    assert_eq!(trimmed.rgb()[0], 0);
+    let white = Picture::new(2, 2, vec![255; 12]);
+    assert_eq!(white.trimmed(), white);
+}
