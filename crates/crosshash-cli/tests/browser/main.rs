@@ -213,7 +213,17 @@ fn typing(site: &Site, browser: &Browser) {
     );
 }
 
-fn explaining(_: &Site, browser: &Browser) {
+fn explaining(site: &Site, browser: &Browser) {
+    let request = json!({"query": {"text": "fruit"}, "target": "picture", "k": 1});
+    let (_, answer) = ask("POST", &site.at("/v1/search"), Some(&request));
+    let hex = answer["query"]["code"].as_str().unwrap();
+    let byte = |at: usize| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap();
+    let bits: Vec<bool> = (0..64).map(|bit| byte(bit / 8) >> (bit % 8) & 1 == 1).collect();
+    let drawn = browser.run(
+        "return [...document.querySelectorAll('#code-grid rect')]
+             .map((bit) => bit.classList.contains('on'))",
+    );
+    assert_eq!(drawn, json!(bits), "bit b of byte j is bit 8j+b: {hex}");
     browser.hover(".hit:nth-child(9) .hit-button");
     browser.until(
         "as many bits are marked as differ",
