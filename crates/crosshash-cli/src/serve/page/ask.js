@@ -259,6 +259,7 @@ export class Ask {
 
   /** Opens the pad, with nothing on it. */
   open() {
+    if (!this.model) return;
     this.source = null;
     this.pad.set([]);
     $("q").value = "";
