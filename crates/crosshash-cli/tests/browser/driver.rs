@@ -257,6 +257,11 @@ impl Browser {
     /// Writes a picture of the page where CROSSHASH_SHOTS says, if it says.
     pub fn shot(&self, name: &str) {
         let Some(folder) = std::env::var_os("CROSSHASH_SHOTS") else { return };
+        let began = Instant::now();
+        let loaded = "return [...document.images].every((img) => img.complete || img.loading === 'lazy' && img.getBoundingClientRect().top > innerHeight)";
+        while self.run(loaded) == false && began.elapsed() < PATIENCE {
+            std::thread::sleep(POLL);
+        }
         let (_, answer) = ask("GET", &format!("{}/screenshot", self.session), None);
         let png = base64::engine::general_purpose::STANDARD
             .decode(answer["value"].as_str().unwrap())

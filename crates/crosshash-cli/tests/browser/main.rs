@@ -345,6 +345,8 @@ fn drawing(site: &Site, browser: &Browser) {
     assert_eq!(browser.run(place), before, "the pad stays where one draws");
     let answer = site.answer(&json!({"code": face}), "picture", None);
     shows(browser, "pictures like the drawing", &answer);
+    let right = carrying(browser, "group Smileys & Emotion");
+    assert!(right >= 5, "a smile finds smileys: {right} of 12");
     browser.shot("draw");
     for _ in 0..3 {
         browser.click("#undo");

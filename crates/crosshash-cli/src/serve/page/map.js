@@ -2,6 +2,7 @@
 // walked by arrow keys. A dot opens the item as a query.
 import * as api from "./api.js";
 import { debounce, el, number, title } from "./dom.js";
+import { nameOf } from "./results.js";
 
 const REACH = 14;
 const MARGIN = 20;
@@ -159,7 +160,7 @@ export class EmbeddingMap {
     this.#placeTip(point);
     try {
       const item = await api.item(this.model.name, point.modality, point.id);
-      if (this.at === point && item.text) text.textContent = item.text;
+      if (this.at === point && item.text) text.textContent = nameOf(item, this.wording);
     } catch {
       // The id stays.
     }
