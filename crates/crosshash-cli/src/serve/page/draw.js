@@ -3,6 +3,7 @@
 /** Side of the square one draws in, in the units of the strokes; the screen may show it at any size. */
 export const SIDE = 320;
 const NEAREST = 1.5;
+const CORNER = 24;
 /** The server takes no more. */
 const MOST_POINTS = 20000;
 
@@ -149,7 +150,9 @@ export function paintStrokes(pen, strokes, width) {
     for (let at = 1; at < stroke.length - 1; at++) {
       const [ax, ay] = stroke[at];
       const [bx, by] = stroke[at + 1];
-      pen.quadraticCurveTo(ax, ay, (ax + bx) / 2, (ay + by) / 2);
+      // Points far apart were meant as corners.
+      if (Math.hypot(bx - ax, by - ay) > CORNER) pen.lineTo(ax, ay);
+      else pen.quadraticCurveTo(ax, ay, (ax + bx) / 2, (ay + by) / 2);
     }
     pen.lineTo(...stroke.at(-1));
     pen.stroke();
