@@ -6,11 +6,12 @@ use std::path::Path;
 use anyhow::{Context as _, Result, anyhow, bail};
 use crosshash::Model;
 use crosshash::backbone::{self, Loaded, Origin, Takes, Weights};
-use crosshash::data::{Dense, Features};
+use crosshash::data::{self, Dense, Features, PicturePlace, Pictures};
 use crosshash::encode::Encoder as _;
 use crosshash::picture::{self, Limits, Picture};
 use rayon::prelude::*;
 
+use crate::opening::Extracting;
 use crate::places::Places;
 
 /// What a modality can be asked by.
@@ -120,6 +121,56 @@ impl Asker {
         dense(loaded, rows)
     }
 
+    /// The items of a file as features of a modality, with their ids where they have any: rows
+    /// of numbers, texts (one a line), or, for a backbone of pictures, a picture, a folder, a
+    /// zip, a tar, or a list of pictures (.txt, one path a line).
+    pub(crate) fn input(
+        &self,
+        modality: &str,
+        path: &Path,
+        how: &Extracting,
+    ) -> Result<(Features, Option<Vec<String>>)> {
+        let side = self.side(modality)?;
+        let is_text = self.model.preparation(modality)?.is_text();
+        let takes = match &side.backbone {
+            Opened::Loaded(loaded) => Some(loaded.backbone().takes()),
+            Opened::None => None,
+            Opened::Missing(why) if holds_pictures(path) => {
+                bail!("modality {modality}: {why}")
+            }
+            Opened::Missing(_) => None,
+        };
+        let is_list = path.extension().is_some_and(|ending| ending == "txt");
+        let (raw, ids) = match takes {
+            Some(Takes::Texts) if is_list => (data::items(path, true)?, None),
+            Some(Takes::Pictures) if is_list => {
+                let list = fs_err::read_to_string(path)?;
+                let names: Vec<String> = list
+                    .lines()
+                    .map(str::trim_end)
+                    .filter(|line| !line.is_empty())
+                    .map(str::to_owned)
+                    .collect();
+                let beside = path.parent().unwrap_or(Path::new("")).to_owned();
+                let place = PicturePlace::Folder(beside);
+                (Features::Pictures(Pictures::new(place, names.clone())), Some(names))
+            }
+            Some(Takes::Pictures) if holds_pictures(path) => {
+                let (pictures, ids) = data::pictures(path, "")?;
+                (Features::Pictures(pictures), Some(ids))
+            }
+            Some(Takes::Pictures) if is_picture(path)? => {
+                let file = fs_err::read(path)?;
+                return Ok((self.pictures(modality, vec![file])?, None));
+            }
+            _ => return Ok((data::items(path, is_text)?, None)),
+        };
+        let loaded = side.loaded(takes.unwrap_or(Takes::Pictures))?;
+        let given = how.extract(loaded, &raw, modality)?;
+        let ids = ids.map(|ids| given.kept.iter().map(|&k| ids[k].clone()).collect());
+        Ok((Features::Dense(given.rows), ids))
+    }
+
     fn side(&self, modality: &str) -> Result<&Side> {
         let found = self.sides.iter().find(|side| side.name == modality);
         found.with_context(|| {
@@ -151,6 +202,21 @@ impl Side {
             ),
         }
     }
+}
+
+/// Whether a path is a folder or an archive.
+fn holds_pictures(path: &Path) -> bool {
+    let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+    let archive = ["zip", "tar", "tgz", "gz"];
+    path.is_dir() || ending.is_some_and(|ending| archive.contains(&ending.as_str()))
+}
+
+/// Whether a file begins as a picture does.
+fn is_picture(path: &Path) -> Result<bool> {
+    use std::io::Read as _;
+    let mut start = Vec::new();
+    fs_err::File::open(path)?.take(4096).read_to_end(&mut start)?;
+    Ok(picture::Format::of(&start).is_ok())
 }
 
 /// Opens the backbone of an origin; refuses other weights.

@@ -27,6 +27,8 @@ pub(crate) enum Command {
     Encode(command::encode::Args),
     Eval(command::eval::Args),
     Methods(command::methods::Args),
+    Backbones(command::backbones::Args),
+    Features(command::features::Args),
     Compare(Box<command::compare::Args>),
     Sweep(command::sweep::Args),
     EmbedPlot(command::embed_plot::Args),

@@ -12,6 +12,7 @@ mod fit;
 mod grid;
 mod interrupt;
 mod npz;
+mod opening;
 mod places;
 mod plot;
 mod progress;

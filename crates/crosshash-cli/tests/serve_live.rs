@@ -29,21 +29,33 @@ fn items_come_change_and_go_and_outlive_the_server() {
     let (_dir, run) = run();
     let mut server = Server::start(&run, &[]);
     let mut client = server.client();
-    let before = json(200, client.get("/v1/models"))["models"][0]["modalities"][2]["items"].as_u64().unwrap();
-    assert_eq!(insert(&mut client, "mine", "a grey cat"), json!({"inserted": 1, "replaced": 0}));
+    let before = json(200, client.get("/v1/models"))["models"][0]["modalities"][2]["items"]
+        .as_u64()
+        .unwrap();
+    assert_eq!(
+        insert(&mut client, "mine", "a grey cat"),
+        json!({"inserted": 1, "replaced": 0})
+    );
     let first = item(&mut client, "mine");
-    assert_eq!((&first["text"], &first["meta"]["of"]), (&json!("a grey cat"), &json!("a grey cat")));
-    let found = json(200, client.json("POST", "/v1/search", &json!({"query": {"text": "a grey cat"}, "target": "words", "k": 1000}).to_string()));
-    let own = found["hits"].as_array().unwrap().iter().find(|hit| hit["id"] == "mine").unwrap();
+    assert_eq!(
+        (&first["text"], &first["meta"]["of"]),
+        (&json!("a grey cat"), &json!("a grey cat"))
+    );
+    let found = json(200, client.json("POST", "/v1/search", &json!({"query": {"text": "a grey cat"}, "target": "words", "filter": "id = mine"}).to_string()));
+    let own = &found["hits"][0];
     assert_eq!((&own["distance"], &own["text"]), (&json!(0), &json!("a grey cat")));
     assert_eq!(found["searched"], before + 1);
-    assert_eq!(insert(&mut client, "mine", "a blue whale"), json!({"inserted": 0, "replaced": 1}));
+    assert_eq!(
+        insert(&mut client, "mine", "a blue whale"),
+        json!({"inserted": 0, "replaced": 1})
+    );
     assert_eq!(item(&mut client, "mine")["text"], "a blue whale");
     // a picture with an item, and a label; a thumbnail of it
     let picture = client.get("/v1/items/1f408/picture?modality=picture").unwrap().body;
     use base64::Engine as _;
     let picture = base64::engine::general_purpose::STANDARD.encode(picture);
-    let label = json(200, client.get("/v1/models"))["models"][0]["labels"][0]["name"].clone();
+    let label =
+        json(200, client.get("/v1/models"))["models"][0]["labels"][0]["name"].clone();
     let body = json!({"modality": "picture", "items": [{"id": "my photo", "picture": picture, "labels": [label], "text": "on the sofa"}]});
     json(201, client.json("POST", "/v1/items", &body.to_string()));
     let photo = json(200, client.get("/v1/items/my%20photo?modality=picture"));
@@ -53,7 +65,14 @@ fn items_come_change_and_go_and_outlive_the_server() {
     let shown = client.get(photo["picture"].as_str().unwrap()).unwrap();
     assert_eq!((shown.status, shown.header("content-type")), (200, Some("image/png")));
     // one of the data set goes, and one that was never there
-    let gone = json(200, client.json("DELETE", "/v1/items", &json!({"modality": "words", "ids": ["1f408", "nothing"]}).to_string()));
+    let gone = json(
+        200,
+        client.json(
+            "DELETE",
+            "/v1/items",
+            &json!({"modality": "words", "ids": ["1f408", "nothing"]}).to_string(),
+        ),
+    );
     assert_eq!(gone, json!({"deleted": 1, "missing": ["nothing"]}));
     refused(404, client.get("/v1/items/1f408?modality=words"));
     // stopped politely, it ends well; started again, everything is as it was
@@ -68,14 +87,22 @@ fn items_come_change_and_go_and_outlive_the_server() {
 }
 
 /// Searches as fast as it can until told to stop; every answer must be right.
-fn search_on(server: &Server, over: &AtomicBool, generations: &Mutex<BTreeMap<u64, usize>>) -> usize {
+fn search_on(
+    server: &Server,
+    over: &AtomicBool,
+    generations: &Mutex<BTreeMap<u64, usize>>,
+) -> usize {
     let mut client = server.client();
     let mut asked = 0;
     while !over.load(Ordering::Relaxed) {
         let body = json!({"query": {"text": "cat"}, "target": "words", "k": 5});
         let found = json(200, client.json("POST", "/v1/search", &body.to_string()));
         assert_eq!(found["hits"].as_array().unwrap().len(), 5);
-        *generations.lock().unwrap().entry(found["generation"].as_u64().unwrap()).or_default() += 1;
+        *generations
+            .lock()
+            .unwrap()
+            .entry(found["generation"].as_u64().unwrap())
+            .or_default() += 1;
         asked += 1;
     }
     asked
@@ -88,14 +115,23 @@ fn a_new_run_is_taken_over_and_no_request_is_dropped() {
     let (over, generations) = (AtomicBool::new(false), Mutex::new(BTreeMap::new()));
     let mut client = server.client();
     insert(&mut client, "mine", "a grey cat");
-    json(200, client.json("DELETE", "/v1/items", &json!({"modality": "words", "ids": ["1f408"]}).to_string()));
+    json(
+        200,
+        client.json(
+            "DELETE",
+            "/v1/items",
+            &json!({"modality": "words", "ids": ["1f408"]}).to_string(),
+        ),
+    );
     let old = item(&mut client, "mine");
     // trained anew elsewhere, with another seed; then put in place of the old one, file by file
     let other = dir.path().join("other");
     train(&other, 7);
     let inserted = AtomicUsize::new(0);
     let asked: usize = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| search_on(&server, &over, &generations))).collect();
+        let threads: Vec<_> = (0..3)
+            .map(|_| scope.spawn(|| search_on(&server, &over, &generations)))
+            .collect();
         let inserts = scope.spawn(|| {
             let mut client = server.client();
             while !over.load(Ordering::Relaxed) {
@@ -105,7 +141,10 @@ fn a_new_run_is_taken_over_and_no_request_is_dropped() {
         });
         std::thread::sleep(Duration::from_millis(300));
         // the same run again, by request and by signal
-        assert_eq!(json(200, client.request("POST", "/v1/models/small/reload", "", &[]))["generation"], 2);
+        assert_eq!(
+            json(200, client.request("POST", "/v1/models/small/reload", "", &[]))["generation"],
+            2
+        );
         server.signal("-HUP");
         wait(|| json(200, client.get("/v1/models"))["models"][0]["generation"] == 3);
         for name in ["model.safetensors", "model.json", "config.toml", "history.csv"] {
@@ -129,7 +168,14 @@ fn a_new_run_is_taken_over_and_no_request_is_dropped() {
     let new = item(&mut client, "mine");
     assert_eq!(new["text"], old["text"]);
     assert_ne!(new["code"], old["code"], "encoded by the new model");
-    let encoded = json(200, client.json("POST", "/v1/encode", &json!({"query": {"text": "a grey cat"}}).to_string()));
+    let encoded = json(
+        200,
+        client.json(
+            "POST",
+            "/v1/encode",
+            &json!({"query": {"text": "a grey cat"}}).to_string(),
+        ),
+    );
     assert_eq!(encoded["code"], new["code"]);
     refused(404, client.get("/v1/items/1f408?modality=words"));
     let count = inserted.load(Ordering::Relaxed);
@@ -138,7 +184,14 @@ fn a_new_run_is_taken_over_and_no_request_is_dropped() {
         let text = format!("thing number {n}");
         let kept = item(&mut client, &format!("live%20{n}"));
         assert_eq!(kept["text"], text);
-        let encoded = json(200, client.json("POST", "/v1/encode", &json!({"query": {"text": text}}).to_string()));
+        let encoded = json(
+            200,
+            client.json(
+                "POST",
+                "/v1/encode",
+                &json!({"query": {"text": text}}).to_string(),
+            ),
+        );
         assert_eq!(encoded["code"], kept["code"], "{n}");
     }
     // a run that cannot be opened changes nothing
@@ -161,7 +214,10 @@ fn wait(mut done: impl FnMut() -> bool) {
 fn index(folder: &std::path::Path) {
     let words = (0..2000_u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let codes = Codes::from_words(Bits::new(64).unwrap(), words).unwrap();
-    Writer::create(folder, Bits::new(64).unwrap(), &[]).unwrap().insert(&CodeFile::new(codes)).unwrap();
+    Writer::create(folder, Bits::new(64).unwrap(), &[])
+        .unwrap()
+        .insert(&CodeFile::new(codes))
+        .unwrap();
 }
 
 /// Inserts from several connections, kill -9 at any moment: what was acknowledged is there. More
@@ -182,11 +238,19 @@ fn kill_9_under_inserts_loses_nothing_acknowledged() {
         for (id, text) in told.lock().unwrap().iter_mut() {
             let reply = client.get(&format!("/v1/items/{id}")).unwrap();
             let now = match reply.status {
-                200 => Some(serde_json::from_slice::<Value>(&reply.body).unwrap()["text"].as_str().unwrap().to_owned()),
+                200 => Some(
+                    serde_json::from_slice::<Value>(&reply.body).unwrap()["text"]
+                        .as_str()
+                        .unwrap()
+                        .to_owned(),
+                ),
                 _ => None,
             };
             let maybe = pending.lock().unwrap().remove(id).unwrap_or_default();
-            assert!(now == *text || maybe.contains(&now), "round {round}: {id} is {now:?}, acknowledged was {text:?}");
+            assert!(
+                now == *text || maybe.contains(&now),
+                "round {round}: {id} is {now:?}, acknowledged was {text:?}"
+            );
             *text = now;
         }
         pending.lock().unwrap().clear();
@@ -226,7 +290,8 @@ fn kill_9_under_inserts_loses_nothing_acknowledged() {
         std::thread::sleep(Duration::from_millis(300 + 137 * round));
         server.child.kill().unwrap(); // SIGKILL
         server.child.wait().unwrap();
-        acknowledged += threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>();
+        acknowledged +=
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>();
     }
     assert!(acknowledged > 10 * rounds, "{acknowledged} in {rounds} rounds");
     assert!(told.lock().unwrap().len() > 50);
@@ -241,14 +306,45 @@ fn several_models_and_an_index_at_once() {
     let models = json(200, client.get("/v1/models"));
     assert_eq!(models["default"], "codes only");
     assert_eq!(models["models"].as_array().unwrap().len(), 2);
-    let found = json(200, client.json("POST", "/v1/search", &json!({"query": {"code": "0000000000000000"}, "k": 3}).to_string()));
-    assert_eq!((&found["hits"][0]["id"], &found["hits"][0]["distance"]), (&json!("0"), &json!(0)));
+    let found = json(
+        200,
+        client.json(
+            "POST",
+            "/v1/search",
+            &json!({"query": {"code": "0000000000000000"}, "k": 3}).to_string(),
+        ),
+    );
+    assert_eq!(
+        (&found["hits"][0]["id"], &found["hits"][0]["distance"]),
+        (&json!("0"), &json!(0))
+    );
     assert_eq!(found["searched"], 2000);
-    let asked = refused(400, client.json("POST", "/v1/search", &json!({"query": {"text": "cat"}}).to_string()));
-    assert_eq!(asked, "query: codes only is an index without a model: ask by code or by item");
+    let asked = refused(
+        400,
+        client.json("POST", "/v1/search", &json!({"query": {"text": "cat"}}).to_string()),
+    );
+    assert_eq!(
+        asked,
+        "query: codes only is an index without a model: ask by code or by item"
+    );
     let named = refused(400, client.json("POST", "/v1/items", &json!({"modality": "items", "items": [{"id": "x", "code": "00000000000000ff"}]}).to_string()));
     assert_eq!(named, "items[0].id: ids of this index are whole numbers");
-    let words = json(200, client.json("POST", "/v1/search", &json!({"model": "small", "query": {"text": "cat"}, "target": "words", "k": 3}).to_string()));
+    let words = json(
+        200,
+        client.json(
+            "POST",
+            "/v1/search",
+            &json!({"model": "small", "query": {"text": "cat"}, "target": "words", "k": 3})
+                .to_string(),
+        ),
+    );
     assert_eq!(words["model"], "small");
-    refused(404, client.json("POST", "/v1/search", &json!({"model": "large", "query": {"text": "cat"}}).to_string()));
+    refused(
+        404,
+        client.json(
+            "POST",
+            "/v1/search",
+            &json!({"model": "large", "query": {"text": "cat"}}).to_string(),
+        ),
+    );
 }

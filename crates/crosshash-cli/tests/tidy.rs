@@ -89,6 +89,7 @@ fn every_part_stands_in_its_table() {
         ("crates/crosshash/src/loss", "crates/crosshash/src/loss/mod.rs"),
         ("crates/crosshash/src/tower", "crates/crosshash/src/tower/mod.rs"),
         ("crates/crosshash/src/method", "crates/crosshash/src/method/mod.rs"),
+        ("crates/crosshash/src/picture", "crates/crosshash/src/picture/mod.rs"),
         ("crates/crosshash-cli/src/plot", "crates/crosshash-cli/src/plot/mod.rs"),
     ];
     for (folder, table) in tables {

@@ -44,6 +44,7 @@ pub mod embed;
 pub mod encode;
 mod error;
 pub mod evaluate;
+pub mod extract;
 pub mod kernel;
 pub mod loss;
 pub mod method;

@@ -77,8 +77,10 @@ impl Preparation {
             }
             ("sparse", Some(width)) => Ok(Preparation::Sparse { width }),
             (form, _) => Err(Error::content(format!(
-                "modality {modality} is {form}: a tower takes rows of numbers or texts; make \
-                 features of the pictures first"
+                "modality {modality} is {form}: a tower takes rows of numbers or texts. Name the \
+                 backbone that makes rows of them: backbone = \"efficientnet-lite0\" under \
+                 [modality.{modality}] in the manifest, or --backbone \
+                 {modality}=efficientnet-lite0 (`crosshash backbones` lists them)"
             ))),
         }
     }

@@ -4,14 +4,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
+use crosshash::Model;
 use crosshash::config::RawRun;
 use crosshash::data::{Training, emoji};
 use crosshash::embed::{Options, Spot, embed};
-use crosshash::{Model, data};
 use serde_json::Value;
 
 use crate::file;
 use crate::fit::{CONFIG, split};
+use crate::opening::Raw;
 use crate::plot::embedding;
 use crate::progress::{Progress, say};
 
@@ -69,6 +70,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1000)]
     iterations: usize,
 
+    #[command(flatten)]
+    raw: Raw,
+
     /// Seed of the sample and the start.
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
@@ -84,7 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let raw = RawRun::parse(&fs_err::read_to_string(args.run.join(CONFIG))?, &[])
         .with_context(|| args.run.join(CONFIG).display().to_string())?;
     let (path, root) = place(args)?;
-    let opened = data::open(&path, root.as_deref())?;
+    let opened = args.raw.open_as(&path, root.as_deref(), &model)?;
     let split = split(&opened, raw.validation)?;
     let training = opened.dataset.training(&split);
     check(args, &model, &training)?;

@@ -1,5 +1,6 @@
 //! One file per subcommand: parse, call the library, write.
 
+pub(crate) mod backbones;
 pub(crate) mod bench;
 pub(crate) mod coefficients;
 pub(crate) mod compare;
@@ -8,6 +9,7 @@ pub(crate) mod demo;
 pub(crate) mod embed_plot;
 pub(crate) mod encode;
 pub(crate) mod eval;
+pub(crate) mod features;
 pub(crate) mod index;
 pub(crate) mod methods;
 pub(crate) mod search;
@@ -36,6 +38,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Eval(args) => eval::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Methods(args) => methods::run(&args),
+        Command::Backbones(args) => backbones::run(&args),
+        Command::Features(args) => features::run(&args),
         Command::Sweep(args) => sweep::run(&args),
         Command::EmbedPlot(args) => embed_plot::run(&args),
         Command::Index(args) => index::run(&args),

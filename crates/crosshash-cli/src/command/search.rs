@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::data;
 use crosshash::encode::Encoder as _;
 use crosshash_codes::format::{CodeFile, Id};
 use crosshash_codes::index::Query;
@@ -18,6 +17,7 @@ use crate::asking::{Asker, Form};
 use crate::code_args::CodeArgs;
 use crate::directions::CODES;
 use crate::npz::{self, Array};
+use crate::opening::Extracting;
 use crate::places::Places;
 use crate::progress::{Progress, say};
 
@@ -77,7 +77,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "input", "codes", "rerank", "image"])]
     drawing: Vec<PathBuf>,
 
-    /// Items to encode by the run's model: rows of numbers, or texts, one a line.
+    /// Items to encode by the run's model: rows of numbers, texts (one a line), or pictures (a
+    /// folder, a zip, a tar, a list).
     #[arg(long, value_name = "FILE", conflicts_with = "text")]
     input: Option<PathBuf>,
 
@@ -307,9 +308,9 @@ fn encoded(args: &Args, asker: &Asker) -> Result<Asked> {
         return Ok(Asked::Reals(read::reals(path, model.bits())?));
     }
     let modality = query_modality(args, asker)?;
-    let is_text = model.preparation(&modality).context("--modality")?.is_text();
+    model.preparation(&modality).context("--modality")?;
     let features = match (&args.input, wanted_form(args)) {
-        (Some(path), _) => data::items(path, is_text)?,
+        (Some(path), _) => asker.input(&modality, path, &Extracting::default())?.0,
         (None, None) => {
             bail!("name the queries: --text, --image, --drawing, --input or --codes")
         }

@@ -7,13 +7,14 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use crosshash::MODEL_JSON;
 use crosshash::config::RawRun;
-use crosshash::data::{self, Opened, Split};
+use crosshash::data::{Opened, Split};
 use crosshash::evaluate::{Direction, every_direction};
 use crosshash_codes::eval::Options;
 use serde_json::json;
 
 use crate::directions::{encode_all, to_text, write_codes};
 use crate::fit::{CONFIG, Fitted, Folder, fit, split};
+use crate::opening::Raw;
 use crate::plot::convergence;
 use crate::progress::{Progress, say};
 use crate::{file, interrupt};
@@ -27,6 +28,9 @@ Examples:
   Two of the modalities of a data set, 32 bits, other settings:
     crosshash train configs/data/iaprtc12.toml --root PATH/iaprtc12 --out run --bits 32 \\
       --set 'modalities=[\"image\", \"german\"]' --set epochs=15 --set lambda=0.0002
+
+  From pictures and captions (the manifest names pictures and a backbone; docs/pictures.md):
+    crosshash train configs/data/iaprtc12-raw.toml --root PATH/iaprtc12 --weights PATH --out run
 
   Go on where a stopped training left off, with what it was set to:
     crosshash train emoji --out run --resume
@@ -68,6 +72,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     pub(crate) root: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub(crate) raw: Raw,
+
     /// Go on from the checkpoint in RUN.
     #[arg(long)]
     pub(crate) resume: bool,
@@ -103,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             run.method.name()
         );
     }
-    let opened = data::open(&args.data, args.root.as_deref())?;
+    let opened = args.raw.open(&args.data, args.root.as_deref(), &raw.modalities)?;
     let split = split(&opened, raw.validation)?;
     say("preparing");
     let Some(fitted) = fit(&run, &opened, &split, Some(&folder))? else {

@@ -190,9 +190,11 @@ impl Item {
                 format!("an id is 1 to {LONGEST_ID} bytes without control characters");
             return Err(Fault::bad(message).at(place("id")));
         }
-        if view.snapshot.typed_id(&id).is_none() {
-            return Err(Fault::bad("ids of this index are whole numbers").at(place("id")));
-        }
+        // As the index writes it: 007 is 7 where ids are numbers.
+        let id = view.snapshot.typed_id(&id).ok_or_else(|| {
+            Fault::bad("ids of this index are whole numbers").at(place("id"))
+        })?;
+        let id = id.to_string();
         let picture = self.picture.as_deref().map(ask::picture).transpose();
         let picture = picture.map_err(|fault| fault.at(place("picture")))?;
         let number = |label: &String| {

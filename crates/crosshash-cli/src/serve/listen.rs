@@ -1,7 +1,9 @@
 //! Connections: accepted up to a number, cut off when they are too slow, and let finish when the
 //! server stops.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -31,14 +33,12 @@ pub(crate) async fn serve(
     let room = Arc::new(Semaphore::new(app.limits.connections));
     let mut stop = std::pin::pin!(stop);
     loop {
-        let permit = Arc::clone(&room).acquire_owned().await?;
-        let accepted = std::future::poll_fn(|context| {
-            if stop.as_mut().poll(context).is_ready() {
-                return std::task::Poll::Ready(None);
-            }
-            listener.poll_accept(context).map(Some)
-        });
-        let stream = match accepted.await {
+        let Some(permit) = race(stop.as_mut(), Arc::clone(&room).acquire_owned()).await
+        else {
+            break;
+        };
+        let permit = permit?;
+        let stream = match race(stop.as_mut(), listener.accept()).await {
             None => break,
             Some(Ok((stream, _))) => stream,
             Some(Err(err)) => {
@@ -71,6 +71,21 @@ pub(crate) async fn serve(
     Ok(())
 }
 
+/// What `work` gives, or nothing if the server is to stop before.
+async fn race<T>(
+    mut stop: Pin<&mut impl Future<Output = ()>>,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    let mut work = std::pin::pin!(work);
+    std::future::poll_fn(|context| {
+        if stop.as_mut().poll(context).is_ready() {
+            return Poll::Ready(None);
+        }
+        work.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
 /// Ready when the user or the system asks to stop.
 #[cfg(unix)]
 pub(crate) async fn asked_to_stop() {
@@ -82,9 +97,9 @@ pub(crate) async fn asked_to_stop() {
     };
     std::future::poll_fn(|context| {
         if polite.poll_recv(context).is_ready() || key.poll_recv(context).is_ready() {
-            return std::task::Poll::Ready(());
+            return Poll::Ready(());
         }
-        std::task::Poll::Pending
+        Poll::Pending
     })
     .await;
 }

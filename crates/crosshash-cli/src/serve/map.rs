@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, bail};
 use crosshash::config::RawRun;
-use crosshash::data;
 use crosshash::embed::{Options, embed};
 use serde_json::{Value, json};
 
 use super::run::{FOLDER, Generation};
 use crate::file;
 use crate::fit::{CONFIG, split};
+use crate::opening::Raw;
+use crate::places::Places;
 
 /// Items of each modality, at most: a page draws and hovers over them at once.
 const ITEMS: usize = 400;
@@ -36,7 +37,7 @@ pub(crate) enum Progress {
 
 impl Maps {
     /// The map of a model, or how far it is; begins it if nobody has.
-    pub(crate) fn get(&self, model: &Arc<Generation>) -> Progress {
+    pub(crate) fn get(&self, model: &Arc<Generation>, weights: &Places) -> Progress {
         let mut maps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, progress)) = maps.get(&model.name)
             && *of == model.fingerprint
@@ -51,8 +52,9 @@ impl Maps {
         let now = (model.fingerprint.clone(), Progress::Computing);
         maps.insert(model.name.clone(), now);
         let (model, all) = (Arc::clone(model), Arc::clone(&self.0));
+        let raw = Raw { places: weights.clone(), ..Raw::default() };
         let work = move || {
-            let made = match made(&model) {
+            let made = match made(&model, &raw) {
                 Ok(map) => Progress::Done(Arc::new(map)),
                 Err(err) => {
                     let why = format!("{err:#}");
@@ -82,14 +84,14 @@ fn kept(model: &Generation) -> Option<Value> {
     same.then_some(map)
 }
 
-fn made(model: &Generation) -> Result<Value> {
+fn made(model: &Generation, raw: &Raw) -> Result<Value> {
     let (Some(brain), Some((data, root))) = (&model.brain, &model.data) else {
         bail!("a map needs a model and the data it learnt from");
     };
-    let raw = RawRun::parse(&fs_err::read_to_string(model.folder.join(CONFIG))?, &[])
+    let run = RawRun::parse(&fs_err::read_to_string(model.folder.join(CONFIG))?, &[])
         .context(CONFIG)?;
-    let opened = data::open(data, root.as_deref())?;
-    let split = split(&opened, raw.validation)?;
+    let opened = raw.open_as(data, root.as_deref(), brain.model())?;
+    let split = split(&opened, run.validation)?;
     let training = opened.dataset.training(&split);
     if brain.model().labels() != training.label_names() {
         bail!("the data are not those that the run was trained on");

@@ -53,6 +53,7 @@ use axum::routing::{MethodRouter, delete, get, post};
 
 use self::state::App;
 use self::token::Guard;
+use crate::interrupt;
 use crate::places::Places;
 use crate::progress::say;
 
@@ -126,6 +127,7 @@ pub(crate) fn serve(options: Options) -> Result<()> {
         .thread_name("serve")
         .build()
         .context("starting the threads of the server")?;
+    interrupt::hand_over();
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let addr = listener.local_addr()?;

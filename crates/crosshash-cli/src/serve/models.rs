@@ -134,7 +134,7 @@ pub(crate) async fn map(
 ) -> Answer<(StatusCode, Json<Value>)> {
     let (name, Nothing {}) = body::path_and_query(request).await?;
     let model = app.model(Some(&name))?;
-    match app.maps.get(&model) {
+    match app.maps.get(&model, &app.weights) {
         Progress::Done(map) => Ok((StatusCode::OK, Json((*map).clone()))),
         Progress::Computing => {
             Ok((StatusCode::ACCEPTED, Json(json!({ "status": "computing" }))))

@@ -14,7 +14,31 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
      frame-ancestors 'none'";
 
 /// Every file of the page by name.
-const FILES: &[(&str, &[u8])] = &[("index.html", include_bytes!("page/index.html"))];
+const FILES: &[(&str, &[u8])] = &[
+    ("api.js", include_bytes!("page/api.js")),
+    ("app.js", include_bytes!("page/app.js")),
+    ("ask.css", include_bytes!("page/ask.css")),
+    ("ask.js", include_bytes!("page/ask.js")),
+    ("bits.js", include_bytes!("page/bits.js")),
+    ("charts.js", include_bytes!("page/charts.js")),
+    ("dom.js", include_bytes!("page/dom.js")),
+    ("draw.js", include_bytes!("page/draw.js")),
+    ("explain.js", include_bytes!("page/explain.js")),
+    ("icon.svg", include_bytes!("page/icon.svg")),
+    ("index.html", include_bytes!("page/index.html")),
+    ("intro.css", include_bytes!("page/intro.css")),
+    ("intro.js", include_bytes!("page/intro.js")),
+    ("labels.js", include_bytes!("page/labels.js")),
+    ("map.js", include_bytes!("page/map.js")),
+    ("model.css", include_bytes!("page/model.css")),
+    ("model.js", include_bytes!("page/model.js")),
+    ("narrow.css", include_bytes!("page/narrow.css")),
+    ("results.css", include_bytes!("page/results.css")),
+    ("results.js", include_bytes!("page/results.js")),
+    ("state.js", include_bytes!("page/state.js")),
+    ("style.css", include_bytes!("page/style.css")),
+    ("theme.js", include_bytes!("page/theme.js")),
+];
 
 /// The page itself.
 pub(crate) async fn index(request: Request) -> Answer<Response> {

@@ -116,8 +116,9 @@ impl Records {
         while end < length {
             let Some((batch, next, pictures)) = records.batch(end, length)? else { break };
             // Only the last one can be without its commit.
-            let reached = committed(&batch.index).is_none_or(|last| last >= batch.commit);
-            if !reached && next == length {
+            if next == length
+                && committed(&batch.index).is_some_and(|last| last < batch.commit)
+            {
                 break;
             }
             records.learn(batch.puts, pictures);

@@ -59,8 +59,8 @@ impl Shown {
         match self {
             Shown::Nothing => None,
             Shown::Emoji { items, by_id } => {
-                let item = &items[*by_id.get(id.strip_suffix("-icon").unwrap_or(id))?];
-                Some(if modality == "words" { item.words() } else { item.name.to_owned() })
+                let plain = id.strip_suffix("-icon").unwrap_or(id);
+                Some(items[*by_id.get(plain)?].words())
             }
             Shown::Data(data) => data.text(modality, id),
         }

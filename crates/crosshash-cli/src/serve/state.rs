@@ -31,7 +31,7 @@ pub(crate) struct Models {
 pub(crate) struct App {
     place: PathBuf,
     data: DataPlace,
-    weights: Places,
+    pub(crate) weights: Places,
     models: ArcSwap<Models>,
     reloading: Mutex<BTreeMap<String, Stamp>>, // when what is served was written
     pub(crate) limits: Limits,

@@ -137,5 +137,9 @@ pub(crate) fn json(status: u16, reply: std::io::Result<Reply>) -> Value {
 #[track_caller]
 pub(crate) fn refused(status: u16, reply: std::io::Result<Reply>) -> String {
     let value = json(status, reply);
-    format!("{}: {}", value["error"]["where"].as_str().unwrap_or("-"), value["error"]["message"].as_str().unwrap_or("no message"))
+    format!(
+        "{}: {}",
+        value["error"]["where"].as_str().unwrap_or("-"),
+        value["error"]["message"].as_str().unwrap_or("no message")
+    )
 }

@@ -5,7 +5,15 @@
 //! made carry its [`Origin`], which a model keeps: so a picture asked for later meets the same
 //! network with the same weights and recipe.
 
+mod all_minilm_l6_v2;
+mod described;
 mod descriptor;
+mod doodlenet;
+mod efficientnet_lite0;
+mod onnx;
+mod seen;
+mod sentence;
+mod wordllama;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -124,7 +132,14 @@ pub struct Source {
 }
 
 /// Every backbone that has a name.
-pub static BACKBONES: &[&About] = &[&descriptor::PICTURES, &descriptor::DRAWINGS];
+pub static BACKBONES: &[&About] = &[
+    &descriptor::PICTURES,
+    &descriptor::DRAWINGS,
+    &efficientnet_lite0::ABOUT,
+    &doodlenet::ABOUT,
+    &all_minilm_l6_v2::ABOUT,
+    &wordllama::ABOUT,
+];
 
 /// Where weights are, and with what they are run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -201,15 +216,19 @@ impl About {
 /// What is known of a named backbone.
 pub fn about(name: &str) -> Result<&'static About> {
     let known = || BACKBONES.iter().map(|about| about.name);
-    BACKBONES
-        .iter()
-        .find(|about| about.name == name)
-        .copied()
-        .ok_or_else(|| Error::unknown("backbone", name, known()))
+    BACKBONES.iter().find(|about| about.name == name).copied().ok_or_else(|| {
+        Error::unknown("backbone", name, known().chain(["or the path of an .onnx file"]))
+    })
 }
 
-/// Opens a backbone by name.
+/// Opens a backbone by name, or an ONNX network by the path of its file.
 pub fn open(name: &str, weights: &Weights) -> Result<Loaded> {
+    let path = Path::new(name);
+    if path.extension().is_some_and(|ending| ending == described::ENDING) {
+        let (backbone, digest, drawings) = described::open(path, weights)?;
+        let origin = Origin { backbone: name.to_owned(), digest };
+        return Ok(Loaded { origin, drawings, backbone: Arc::from(backbone) });
+    }
     let about = about(name)?;
     let files = about.find(weights)?;
     let backbone = (about.open)(&files, weights)?;

@@ -111,6 +111,8 @@ pub struct ModalitySource {
     pub group: Option<Group>,
     /// How its texts become terms.
     pub analysis: Option<Analysis>,
+    /// The backbone that makes rows of its pictures or texts.
+    pub backbone: Option<String>,
 }
 
 /// What keeps items together when the data are split.

@@ -40,6 +40,7 @@ mod text;
 mod training;
 mod units;
 
+pub(crate) use bytes::Bytes;
 pub use dense::{Dense, Number};
 pub use features::{Features, Texts};
 pub use manifest::{
@@ -70,6 +71,12 @@ pub fn items(path: &std::path::Path, text: bool) -> Result<Features> {
             Ok(Features::Text(content.lines().collect()))
         }
     }
+}
+
+/// The pictures of a folder, a zip or a tar below `under`, with their ids, by name.
+pub fn pictures(path: &std::path::Path, under: &str) -> Result<(Pictures, Vec<String>)> {
+    let read::Listing { pictures, ids, .. } = read::pictures(path, under)?;
+    Ok((pictures, ids))
 }
 
 /// Named modalities over one label vocabulary.

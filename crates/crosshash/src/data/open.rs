@@ -9,6 +9,8 @@ use super::manifest::{
 use super::read::{self, Table, Wanted};
 use super::resolve::{self, Given};
 use super::{Analysis, Dataset, Features, LeftOut, Modality, Plan, Split, Texts, emoji};
+use crate::backbone::Origin;
+use crate::extract::Extracted;
 use crate::{Error, Result};
 
 /// A data set with what its manifest says about it.
@@ -20,6 +22,8 @@ pub struct Opened {
     pub plan: Option<Plan>,
     /// How the texts of each modality become terms, where the manifest says.
     pub analysis: BTreeMap<String, Analysis>,
+    /// The backbones that make rows of modalities, where the manifest says.
+    pub backbones: BTreeMap<String, String>,
     /// The manifest as typed.
     pub manifest: Manifest,
 }
@@ -33,6 +37,31 @@ impl Opened {
             )
         })?;
         plan.draw(&self.dataset)
+    }
+
+    /// With the rows of a backbone as features of a modality; items without one are left out.
+    pub fn with_rows(
+        mut self,
+        modality: &str,
+        given: Extracted,
+        origin: Origin,
+    ) -> Result<Opened> {
+        let at = self.dataset.modality_idx(modality)?;
+        let mut all = self.dataset.modalities().to_vec();
+        let mut left_out = self.dataset.left_out().to_vec();
+        if given.kept.len() < all[at].len() {
+            left_out.push(LeftOut {
+                modality: modality.to_owned(),
+                reason: "pictures that cannot be read".into(),
+                items: all[at].len() - given.kept.len(),
+            });
+            all[at] = all[at].select(&given.kept);
+        }
+        all[at] = all[at].clone().with_features(Features::Dense(given.rows), origin)?;
+        let names = self.dataset.label_names().to_vec();
+        self.dataset =
+            Dataset::new(self.dataset.name(), names, all)?.with_left_out(left_out);
+        Ok(self)
     }
 }
 
@@ -88,8 +117,23 @@ fn assemble(manifest: Manifest, root: &Path, path: &Path) -> Result<Opened> {
         analysis: analysis
             .filter_map(|(name, source)| Some((name.clone(), source.analysis.clone()?)))
             .collect(),
+        backbones: manifest
+            .modality
+            .iter()
+            .filter_map(|(name, source)| Some((name.clone(), source.backbone.clone()?)))
+            .map(|(name, backbone)| (name, beside(root, backbone)))
+            .collect(),
         manifest,
     })
+}
+
+/// A backbone by path is looked for where the other files are.
+fn beside(root: &Path, backbone: String) -> String {
+    let is_path = Path::new(&backbone).extension().is_some_and(|e| e == "onnx");
+    match is_path {
+        true => root.join(&backbone).display().to_string(),
+        false => backbone,
+    }
 }
 
 /// What is known of a modality before label names are.
@@ -167,6 +211,16 @@ impl PartOf<'_> {
             (source.path.is_some() && !pictures, "path", "pictures"),
             (source.path.is_some() && !table, "path", "a table"),
             (source.analysis.is_some() && source.text.is_none(), "analysis", "text"),
+            (
+                source.analysis.is_some() && source.backbone.is_some(),
+                "analysis",
+                "texts without a backbone",
+            ),
+            (
+                source.backbone.is_some() && !pictures && source.text.is_none(),
+                "backbone",
+                "pictures and text",
+            ),
             (source.ids.is_some() && pictures, "ids", "features without a table"),
             (source.ids.is_some() && table, "ids", "features without a table"),
         ];

@@ -3,6 +3,7 @@
 mod coefficients;
 mod dcmh;
 pub(crate) mod eval;
+mod features;
 mod peer;
 mod search;
 mod serve;
@@ -28,6 +29,7 @@ enum What {
     Coefficients(coefficients::Args),
     Dcmh(dcmh::Args),
     Eval(eval::Args),
+    Features(features::Args),
     Train(train::Args),
     Search(search::Args),
     Serve(serve::Args),
@@ -38,6 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         What::Coefficients(args) => coefficients::run(args),
         What::Dcmh(args) => dcmh::run(args),
         What::Eval(args) => eval::run(args),
+        What::Features(args) => features::run(args),
         What::Train(args) => train::run(args),
         What::Search(args) => search::run(args),
         What::Serve(args) => serve::run(args),

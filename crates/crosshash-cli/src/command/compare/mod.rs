@@ -12,6 +12,7 @@ use anyhow::{Context as _, Result, bail};
 use crosshash::config::RawRun;
 use crosshash::method::{self, METHODS, Method};
 
+use crate::opening::Raw;
 use crate::plot::comparison;
 use crate::progress::say;
 use crate::{file, interrupt};
@@ -72,6 +73,9 @@ pub(crate) struct Args {
     /// Where the files of the manifest are, if not beside it.
     #[arg(long, value_name = "PATH")]
     root: Option<PathBuf>,
+
+    #[command(flatten)]
+    raw: Raw,
 
     /// Print the table as JSON.
     #[arg(long)]
@@ -186,6 +190,7 @@ fn train(args: &Args, raw: &RawRun, path: &Path) -> Result<Option<Trial>> {
     if let Some(root) = &args.root {
         child.arg("--root").arg(root);
     }
+    child.args(args.raw.arguments());
     if args.validation_only {
         child.arg("--validation-only");
     }

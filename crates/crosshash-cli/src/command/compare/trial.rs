@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use crosshash::Model;
 use crosshash::config::{RawRun, Run};
-use crosshash::data::{self, Opened, Split, View};
+use crosshash::data::{Opened, Split, View};
 use crosshash::encode::Encoder as _;
 use crosshash::evaluate::every_direction;
 use crosshash::real::{Judged, Outputs, every_direction_by_cosine};
@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args, path: &Path) -> Result<ExitCode> {
     let config = args.config.as_deref().context("--trial needs --config")?;
     let raw = RawRun::parse(&fs_err::read_to_string(config)?, &[])?;
     let run = raw.check()?;
-    let opened = data::open(&args.data, args.root.as_deref())?;
+    let opened = args.raw.open(&args.data, args.root.as_deref(), &raw.modalities)?;
     let split = split(&opened, raw.validation)?;
     let mut trial = Trial {
         config: raw.to_toml()?,

@@ -23,7 +23,7 @@ use super::serve::How;
 use super::train::{self, Data, complete};
 use crate::directions::encode_all;
 use crate::fit::{CONFIG, Fitted, fit, split};
-use crate::places::Places;
+use crate::opening::Raw;
 use crate::progress::say;
 use crate::serve::DataPlace;
 use crate::{file, interrupt};
@@ -99,7 +99,7 @@ pub(crate) struct Args {
     how: How,
 
     #[command(flatten)]
-    weights: Places,
+    raw: Raw,
 }
 
 /// What each method reaches in each direction.
@@ -135,7 +135,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(code);
     }
     let data = DataPlace::default();
-    args.how.serve(args.out.clone(), None, data, args.weights.clone())
+    args.how.serve(args.out.clone(), None, data, args.raw.places.clone())
 }
 
 /// Trains on any data set, unless that was done before.
@@ -162,6 +162,7 @@ fn other_run(args: &Args) -> Result<ExitCode> {
         method: None,
         bits: args.bits,
         root: args.root.clone(),
+        raw: args.raw.clone(),
         // What was stopped half-way goes on.
         resume: args.out.join(CONFIG).exists(),
         json: args.json,

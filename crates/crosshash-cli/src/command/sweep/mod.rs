@@ -9,13 +9,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use crosshash::config::RawRun;
-use crosshash::data::{self, Opened, Part, Split};
+use crosshash::data::{Opened, Part, Split};
 use crosshash::evaluate::every_direction;
 use crosshash_codes::eval::Options;
 use serde::{Deserialize, Serialize};
 
 use crate::directions::encode_all;
 use crate::fit::{fit, split};
+use crate::opening::Raw;
 use crate::plot::sweep::draw;
 use crate::progress::say;
 use crate::{file, interrupt};
@@ -81,6 +82,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     root: Option<PathBuf>,
 
+    #[command(flatten)]
+    raw: Raw,
+
     /// Print the table as JSON.
     #[arg(long)]
     json: bool,
@@ -129,7 +133,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             jobs.push((point, configured(args, &text, point, seed)?));
         }
     }
-    let opened = data::open(&args.data, args.root.as_deref())?;
+    let wanted = jobs.first().map_or(&[][..], |(_, raw)| &raw.modalities);
+    let opened = args.raw.open(&args.data, args.root.as_deref(), wanted)?;
     fs_err::create_dir_all(args.out.join("trials"))?;
     let mut table = Table::new(plan.keys, Vec::new());
     for (at, (point, raw)) in jobs.iter().enumerate() {

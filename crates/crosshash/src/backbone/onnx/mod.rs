@@ -1,0 +1,81 @@
+//! Networks in ONNX files, run in pure Rust (`tract`) or, where the user has its library, by
+//! onnxruntime. Both give the same numbers to rounding; onnxruntime is the faster one.
+
+mod pure;
+mod runtime;
+
+use std::path::Path;
+
+use super::Weights;
+use crate::{Error, Result};
+
+/// A network whose file is open, with the one output that is asked for.
+pub(super) trait Network: Send + Sync {
+    /// The names of its inputs, in order.
+    fn names(&self) -> &[String];
+
+    /// The output for inputs in the order of the names: its shape and its values.
+    fn run(&self, inputs: &[Input<'_>]) -> Result<(Vec<usize>, Vec<f32>)>;
+
+    /// Whether one call keeps one thread busy.
+    fn is_single_threaded(&self) -> bool;
+}
+
+/// One input.
+pub(super) struct Input<'a> {
+    pub(super) shape: Vec<usize>,
+    pub(super) values: Values<'a>,
+}
+
+/// Numbers of an input.
+pub(super) enum Values<'a> {
+    Floats(&'a [f32]),
+    Integers(&'a [i64]),
+}
+
+/// What an input looks like; a size of `None` differs between calls.
+pub(super) struct Shape {
+    pub(super) sizes: Vec<Option<usize>>,
+    pub(super) integers: bool,
+}
+
+/// Opens a network; `shapes` are those of its inputs, `output` the name of the output (default:
+/// the first).
+pub(super) fn open(
+    path: &Path,
+    shapes: &[Shape],
+    output: Option<&str>,
+    weights: &Weights,
+) -> Result<Box<dyn Network>> {
+    let opened: Result<Box<dyn Network>> = match &weights.onnxruntime {
+        Some(library) => runtime::open(path, output, library).map(|n| Box::new(n) as _),
+        None => pure::open(path, shapes, output).map(|n| Box::new(n) as _),
+    };
+    let network = opened.map_err(|err| err.at(path))?;
+    if network.names().len() != shapes.len() {
+        return Err(Error::content(format!(
+            "the network takes {} inputs ({}), not {}",
+            network.names().len(),
+            network.names().join(", "),
+            shapes.len()
+        ))
+        .at(path));
+    }
+    Ok(network)
+}
+
+/// The names of the inputs of a network, in order.
+pub(super) fn input_names(path: &Path) -> Result<Vec<String>> {
+    pure::input_names(path).map_err(|err| err.at(path))
+}
+
+fn fault(what: &str, err: impl std::fmt::Display) -> Error {
+    // tract's errors are long and of many lines; the first says what happened
+    let text = format!("{err:#}");
+    let first = text.lines().next().unwrap_or("").trim().to_owned();
+    Error::content(format!("{what}: {first}"))
+}
+
+fn no_output<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Error {
+    Error::unknown("output", name, known)
+}

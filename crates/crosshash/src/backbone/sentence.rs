@@ -1,0 +1,161 @@
+//! Sentence encoders in ONNX: tokens by a `tokenizer.json`, a transformer, and one vector from
+//! its outputs.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use tokenizers::Tokenizer;
+
+use super::onnx::{self, Input, Network, Shape, Values};
+use super::{Backbone, Takes, Weights};
+use crate::{Error, Result};
+
+/// How the outputs of all tokens become one vector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Pooling {
+    /// Their mean.
+    #[default]
+    Mean,
+    /// The first one's.
+    First,
+}
+
+/// A tokenizer and a network.
+pub(super) struct Sentence {
+    tokenizer: Tokenizer,
+    network: Box<dyn Network>,
+    width: usize,
+    pub(super) pooling: Pooling,
+    pub(super) unit_length: bool,
+    pub(super) max_tokens: usize,
+}
+
+/// A tokenizer that neither pads nor cuts.
+pub(super) fn tokenizer(path: &Path) -> Result<Tokenizer> {
+    let bytes = fs_err::read(path)?;
+    let fault = |err: tokenizers::Error| {
+        Error::content(format!("not a readable tokenizer.json: {err}")).at(path)
+    };
+    let mut tokenizer = Tokenizer::from_bytes(bytes).map_err(fault)?;
+    tokenizer.with_padding(None);
+    tokenizer.with_truncation(None).map_err(fault)?;
+    Ok(tokenizer)
+}
+
+/// The numbers of a text's tokens.
+pub(super) fn tokens(tokenizer: &Tokenizer, text: &str, special: bool) -> Result<Vec<u32>> {
+    let encoding = tokenizer.encode_fast(text, special).map_err(|err| {
+        Error::content(format!("a text cannot be cut into tokens: {err}"))
+    })?;
+    Ok(encoding.get_ids().to_vec())
+}
+
+impl Sentence {
+    /// Opens both and encodes one text, so that what does not fit is found out at once.
+    pub(super) fn open(
+        path: &Path,
+        tokens: &Path,
+        output: Option<&str>,
+        weights: &Weights,
+    ) -> Result<Sentence> {
+        let tokenizer = tokenizer(tokens)?;
+        let shapes: Vec<Shape> = onnx::input_names(path)?
+            .iter()
+            .map(|_| Shape { sizes: vec![None, None], integers: true })
+            .collect();
+        let network = onnx::open(path, &shapes, output, weights)?;
+        let mut sentence = Sentence {
+            tokenizer,
+            network,
+            width: 0,
+            pooling: Pooling::Mean,
+            unit_length: true,
+            max_tokens: 256,
+        };
+        sentence.width = sentence.one("a text").map_err(|err| err.at(path))?.len();
+        Ok(sentence)
+    }
+
+    /// One text at a time: padding others to the longest would cost more than it saves.
+    fn one(&self, text: &str) -> Result<Vec<f32>> {
+        let mut ids = tokens(&self.tokenizer, text, true)?;
+        if ids.len() > self.max_tokens {
+            // The last token closes the sentence and is kept.
+            let last = ids[ids.len() - 1];
+            ids.truncate(self.max_tokens);
+            ids[self.max_tokens - 1] = last;
+        }
+        let ids: Vec<i64> = ids.into_iter().map(i64::from).collect();
+        let count = ids.len().max(1);
+        let (ones, zeros) = (vec![1; count], vec![0; count]);
+        let ids = if ids.is_empty() { zeros.clone() } else { ids };
+        let mut inputs = Vec::new();
+        for name in self.network.names() {
+            let values = match name.as_str() {
+                "input_ids" => &ids,
+                "attention_mask" => &ones,
+                "token_type_ids" => &zeros,
+                other => {
+                    return Err(Error::content(format!(
+                        "the network asks for {other:?}; input_ids, attention_mask and \
+                         token_type_ids are known"
+                    )));
+                }
+            };
+            inputs.push(Input { shape: vec![1, count], values: Values::Integers(values) });
+        }
+        let (shape, values) = self.network.run(&inputs)?;
+        let mut row = match shape[..] {
+            [1, n_tokens, width] if n_tokens > 0 => {
+                let rows = values.chunks_exact(width.max(1));
+                let used = if self.pooling == Pooling::First { 1 } else { n_tokens };
+                let mut sum = vec![0.0; width];
+                for row in rows.take(used) {
+                    sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += x / used as f32);
+                }
+                sum
+            }
+            [1, _] => values,
+            _ => {
+                return Err(Error::content(format!(
+                    "the output is of shape {shape:?}: neither a row per token nor one per text"
+                )));
+            }
+        };
+        if self.unit_length {
+            to_unit_length(&mut row);
+        }
+        Ok(row)
+    }
+}
+
+/// Scales to length 1; zeros stay.
+pub(super) fn to_unit_length(row: &mut [f32]) {
+    let length = row.iter().map(|x| x * x).sum::<f32>().sqrt();
+    if length > 0.0 {
+        row.iter_mut().for_each(|x| *x /= length);
+    }
+}
+
+impl Backbone for Sentence {
+    fn takes(&self) -> Takes {
+        Takes::Texts
+    }
+
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    fn is_single_threaded(&self) -> bool {
+        self.network.is_single_threaded()
+    }
+
+    fn texts(&self, batch: &[&str]) -> Result<Vec<f32>> {
+        let mut rows = Vec::with_capacity(batch.len() * self.width);
+        for text in batch {
+            rows.extend(self.one(text)?);
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,125 @@
+//! WordLlama (Miller, 2024): static vectors of 32,000 tokens, 256 numbers each, distilled from
+//! the embeddings of large language models; a text is the mean of its tokens. No network: a
+//! table look-up, many thousand texts a second.
+
+use std::path::Path;
+
+use half::f16;
+use safetensors::SafeTensors;
+use safetensors::tensor::Dtype;
+use tokenizers::Tokenizer;
+
+use super::sentence::{tokenizer, tokens};
+use super::{About, Backbone, Source, Takes, WeightFile};
+use crate::{Error, Result};
+
+const WHEEL: &str = "https://files.pythonhosted.org/packages/a5/e9/3efa1b60408a38dd5cacee7cdf47b2df064473cd85632defdd5de28787ef/wordllama-0.3.9-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl";
+const WHEEL_SHA256: &str =
+    "d3b3959e0f2852d517ddf9463274d807d1b93f1d976a63f02b2d9efa4a4654bf";
+
+pub(super) static ABOUT: About = About {
+    name: "wordllama",
+    takes: Takes::Texts,
+    drawings: false,
+    width: 256,
+    what: "WordLlama, static token vectors: texts, fast",
+    licence: "MIT",
+    files: &[
+        WeightFile {
+            names: &["l2_supercat_256.safetensors"],
+            sha256: Some("64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5"),
+            source: Some(Source {
+                url: WHEEL,
+                sha256: WHEEL_SHA256,
+                entry: Some("wordllama/weights/l2_supercat_256.safetensors"),
+            }),
+        },
+        WeightFile {
+            names: &["l2_supercat_tokenizer_config.json"],
+            sha256: Some("bf467c9e0f536bda271283c6ef85eb1a943e3196b621c8a912d64953b205df83"),
+            source: Some(Source {
+                url: WHEEL,
+                sha256: WHEEL_SHA256,
+                entry: Some("wordllama/tokenizers/l2_supercat_tokenizer_config.json"),
+            }),
+        },
+    ],
+    get: "  crosshash backbones fetch wordllama
+  or by hand, from PyPI:
+  pip download --no-deps wordllama==0.3.9
+  unzip -j wordllama-0.3.9-*.whl 'wordllama/weights/*' 'wordllama/tokenizers/*' -d FOLDER/wordllama
+  and name FOLDER by --weights or $CROSSHASH_WEIGHTS",
+    revision: 1,
+    open: |files, _| Ok(Box::new(Static::open(&files[0], &files[1])?)),
+};
+
+/// A vector for every token.
+struct Static {
+    tokenizer: Tokenizer,
+    table: Vec<f32>,
+    width: usize,
+}
+
+impl Static {
+    fn open(table: &Path, tokens: &Path) -> Result<Static> {
+        let bytes = fs_err::read(table)?;
+        let (width, table) = read(&bytes).map_err(|err| err.at(table))?;
+        Ok(Static { tokenizer: tokenizer(tokens)?, table, width })
+    }
+}
+
+/// The only matrix of a file, of floats of 16 or 32 bits.
+fn read(bytes: &[u8]) -> Result<(usize, Vec<f32>)> {
+    let file = SafeTensors::deserialize(bytes)
+        .map_err(|err| Error::content(format!("not a safetensors file: {err}")))?;
+    let [(_, view)] = &file.tensors()[..] else {
+        return Err(Error::content("a table of vectors is one matrix, not several"));
+    };
+    let &[rows, width] = view.shape() else {
+        return Err(Error::content(format!("of shape {:?}, not a matrix", view.shape())));
+    };
+    let values: Vec<f32> = match view.dtype() {
+        Dtype::F16 => view
+            .data()
+            .chunks_exact(2)
+            .map(|b| f16::from_le_bytes([b[0], b[1]]).to_f32())
+            .collect(),
+        Dtype::F32 => view
+            .data()
+            .chunks_exact(4)
+            .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+            .collect(),
+        other => return Err(Error::content(format!("values of {other:?} are not read"))),
+    };
+    match rows > 0 && width > 0 && values.len() == rows * width {
+        true => Ok((width, values)),
+        false => Err(Error::content("an empty table")),
+    }
+}
+
+impl Backbone for Static {
+    fn takes(&self) -> Takes {
+        Takes::Texts
+    }
+
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    fn texts(&self, batch: &[&str]) -> Result<Vec<f32>> {
+        let last = self.table.len() / self.width - 1;
+        let mut out = Vec::with_capacity(batch.len() * self.width);
+        for text in batch {
+            let ids = tokens(&self.tokenizer, text, false)?;
+            let mut row = vec![0.0; self.width];
+            for &id in &ids {
+                let start = (id as usize).min(last) * self.width;
+                let vector = &self.table[start..start + self.width];
+                row.iter_mut().zip(vector).for_each(|(sum, x)| *sum += x);
+            }
+            row.iter_mut().for_each(|sum| *sum /= ids.len().max(1) as f32);
+            out.extend(row);
+        }
+        Ok(out)
+    }
+}
