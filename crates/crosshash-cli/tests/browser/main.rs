@@ -21,6 +21,9 @@ const IDS: &str = "
     const ids = [...document.querySelectorAll('.hit[data-id]')].map((hit) => hit.dataset.id);
     return ids.length > 0 ? ids : null;";
 
+/// A thing people do.
+type Step = fn(&Site, &Browser);
+
 /// The program, serving a run that was trained for this.
 struct Site {
     process: Child,
@@ -141,7 +144,7 @@ fn people_can_use_the_page() {
     let site = Site::start();
     let driver = Driver::start(programs);
     let browser = driver.browser();
-    let steps: [(&str, fn(&Site, &Browser)); 12] = [
+    let steps: [(&str, Step); 12] = [
         ("the empty page offers ways to start", starting),
         ("a word finds the right pictures", typing),
         ("a result is explained", explaining),
@@ -156,9 +159,11 @@ fn people_can_use_the_page() {
         ("errors are told", failing),
     ];
     for (name, step) in steps {
-        let began = std::time::Instant::now();
+        #[expect(clippy::print_stdout, reason = "says where it was, should it fail")]
+        {
+            println!("{name}");
+        }
         step(&site, &browser);
-        println!("{name}: {:.1} s", began.elapsed().as_secs_f32());
         let complaints = browser.complaints();
         assert!(complaints.is_empty(), "{name}: the browser complains: {complaints:#?}");
     }
