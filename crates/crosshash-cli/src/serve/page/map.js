@@ -136,10 +136,16 @@ export class EmbeddingMap {
     pen.font = "600 12px system-ui, sans-serif";
     pen.textBaseline = "middle";
     pen.lineJoin = "round";
+    const taken = [];
     for (const centre of this.centres) {
       const [x, y] = this.#place(centre);
       const name = this.wording.split(centre.label ?? centre.id)[1];
-      const left = x + 10 + pen.measureText(name).width < this.canvas.clientWidth ? x + 10 : x - 10 - pen.measureText(name).width;
+      const { width } = pen.measureText(name);
+      const left = x + 10 + width < this.canvas.clientWidth ? x + 10 : x - 10 - width;
+      // Names that would lie on another move down until they do not.
+      let line = y;
+      while (taken.some((other) => Math.abs(other.line - line) < 14 && other.left < left + width && left < other.left + other.width)) line += 14;
+      taken.push({ left, width, line });
       pen.strokeStyle = look.getPropertyValue("--ground").trim();
       pen.fillStyle = look.getPropertyValue("--ink").trim();
       pen.lineWidth = 4;
@@ -147,8 +153,8 @@ export class EmbeddingMap {
       pen.arc(x, y, 5, 0, 2 * Math.PI);
       pen.stroke();
       pen.fill();
-      pen.strokeText(name, left, y);
-      pen.fillText(name, left, y);
+      pen.strokeText(name, left, line);
+      pen.fillText(name, left, line);
     }
   }
 
