@@ -18,11 +18,11 @@ const POLL: Duration = Duration::from_millis(20);
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// Keys that have no character.
-pub const ENTER: &str = "\u{E007}";
-pub const ESCAPE: &str = "\u{E00C}";
-pub const RIGHT: &str = "\u{E014}";
-pub const DOWN: &str = "\u{E015}";
-pub const SPACE: &str = " ";
+pub(crate) const ENTER: &str = "\u{E007}";
+pub(crate) const ESCAPE: &str = "\u{E00C}";
+pub(crate) const RIGHT: &str = "\u{E014}";
+pub(crate) const DOWN: &str = "\u{E015}";
+pub(crate) const SPACE: &str = " ";
 
 /// A program on the search path.
 fn on_path(names: &[&str]) -> Option<PathBuf> {
@@ -33,7 +33,7 @@ fn on_path(names: &[&str]) -> Option<PathBuf> {
 }
 
 /// Chromium and its driver, or what is missing.
-pub fn programs() -> Result<(PathBuf, PathBuf), String> {
+pub(crate) fn programs() -> Result<(PathBuf, PathBuf), String> {
     let browser = on_path(&["chromium", "chromium-browser", "google-chrome"]);
     let driver = on_path(&["chromedriver"]);
     match (browser, driver) {
@@ -44,7 +44,7 @@ pub fn programs() -> Result<(PathBuf, PathBuf), String> {
 }
 
 /// Talks JSON to an address and hands back the status and what was said.
-pub fn ask(method: &str, url: &str, body: Option<&Value>) -> (u16, Value) {
+pub(crate) fn ask(method: &str, url: &str, body: Option<&Value>) -> (u16, Value) {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .timeout_global(Some(Duration::from_secs(30)))
         .http_status_as_error(false)
@@ -64,14 +64,14 @@ pub fn ask(method: &str, url: &str, body: Option<&Value>) -> (u16, Value) {
 }
 
 /// The driver's process; it and its browsers end with this.
-pub struct Driver {
+pub(crate) struct Driver {
     process: Child,
     url: String,
     browser: PathBuf,
 }
 
 impl Driver {
-    pub fn start((browser, driver): (PathBuf, PathBuf)) -> Driver {
+    pub(crate) fn start((browser, driver): (PathBuf, PathBuf)) -> Driver {
         let mut process = Command::new(driver)
             .arg("--port=0")
             .stdout(Stdio::piped())
@@ -88,7 +88,7 @@ impl Driver {
     }
 
     /// A browser of its own, with nothing remembered.
-    pub fn browser(&self) -> Browser {
+    pub(crate) fn browser(&self) -> Browser {
         let profile = tempfile::tempdir().unwrap();
         let flags = [
             "--headless",
@@ -127,7 +127,7 @@ impl Drop for Driver {
 }
 
 /// One browser window.
-pub struct Browser {
+pub(crate) struct Browser {
     session: String,
     _profile: tempfile::TempDir,
 }
@@ -140,31 +140,31 @@ impl Browser {
         answer["value"].take()
     }
 
-    pub fn open(&self, url: &str) {
+    pub(crate) fn open(&self, url: &str) {
         self.post("url", &json!({"url": url}));
         self.until("the page is ready", "return document.body.matches('.ready')");
     }
 
-    pub fn reload(&self) {
+    pub(crate) fn reload(&self) {
         self.post("refresh", &json!({}));
         self.until("the page is ready again", "return document.body.matches('.ready')");
     }
 
-    pub fn back(&self) {
+    pub(crate) fn back(&self) {
         self.post("back", &json!({}));
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         self.run("return location.href").as_str().unwrap().to_owned()
     }
 
     /// What a script returns.
-    pub fn run(&self, script: &str) -> Value {
+    pub(crate) fn run(&self, script: &str) -> Value {
         self.post("execute/sync", &json!({"script": script, "args": []}))
     }
 
     /// Waits until a script returns something, and hands it back.
-    pub fn until(&self, what: &str, script: &str) -> Value {
+    pub(crate) fn until(&self, what: &str, script: &str) -> Value {
         let began = Instant::now();
         loop {
             let value = self.run(script);
@@ -189,17 +189,17 @@ impl Browser {
         found[ELEMENT].as_str().unwrap().to_owned()
     }
 
-    pub fn click(&self, css: &str) {
+    pub(crate) fn click(&self, css: &str) {
         self.post(&format!("element/{}/click", self.element(css)), &json!({}));
     }
 
     /// Types into an element; into a file field, the path of a file.
-    pub fn fill(&self, css: &str, text: &str) {
+    pub(crate) fn fill(&self, css: &str, text: &str) {
         self.post(&format!("element/{}/value", self.element(css)), &json!({"text": text}));
     }
 
     /// Presses keys one after the other, wherever the focus is.
-    pub fn keys(&self, keys: &str) {
+    pub(crate) fn keys(&self, keys: &str) {
         let press = |key: char| {
             [
                 json!({"type": "keyDown", "value": key}),
@@ -215,7 +215,7 @@ impl Browser {
 
     /// Moves the mouse along points given relative to the middle of an element, button down
     /// from the first to the last.
-    pub fn drag(&self, css: &str, points: &[(i32, i32)]) {
+    pub(crate) fn drag(&self, css: &str, points: &[(i32, i32)]) {
         let origin = json!({ELEMENT: self.element(css)});
         let go = |&(x, y): &(i32, i32)| json!({"type": "pointerMove", "duration": 8, "origin": origin, "x": x, "y": y});
         let mut actions: Vec<Value> = points.iter().map(go).collect();
@@ -224,7 +224,7 @@ impl Browser {
         self.mouse(&actions);
     }
 
-    pub fn hover(&self, css: &str) {
+    pub(crate) fn hover(&self, css: &str) {
         let origin = json!({ELEMENT: self.element(css)});
         self.mouse(&[
             json!({"type": "pointerMove", "duration": 0, "origin": origin, "x": 0, "y": 0}),
@@ -237,7 +237,7 @@ impl Browser {
     }
 
     /// Shows the page as a screen of this size would (a window cannot be as narrow as a phone).
-    pub fn size(&self, width: u32, height: u32) {
+    pub(crate) fn size(&self, width: u32, height: u32) {
         let params = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         let command =
             json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": params});
@@ -246,7 +246,7 @@ impl Browser {
 
     /// What the browser complained about since the last time: errors of scripts, refused
     /// resources, breaches of the page's policy.
-    pub fn complaints(&self) -> Vec<String> {
+    pub(crate) fn complaints(&self) -> Vec<String> {
         let log = self.post("se/log", &json!({"type": "browser"}));
         let severe =
             |entry: &&Value| entry["level"] == "SEVERE" || entry["source"] == "security";
@@ -255,8 +255,13 @@ impl Browser {
     }
 
     /// Writes a picture of the page where CROSSHASH_SHOTS says, if it says.
-    pub fn shot(&self, name: &str) {
+    pub(crate) fn shot(&self, name: &str) {
         let Some(folder) = std::env::var_os("CROSSHASH_SHOTS") else { return };
+        let began = Instant::now();
+        let loaded = "return [...document.images].every((img) => img.complete || img.loading === 'lazy' && img.getBoundingClientRect().top > innerHeight)";
+        while self.run(loaded) == false && began.elapsed() < PATIENCE {
+            std::thread::sleep(POLL);
+        }
         let (_, answer) = ask("GET", &format!("{}/screenshot", self.session), None);
         let png = base64::engine::general_purpose::STANDARD
             .decode(answer["value"].as_str().unwrap())

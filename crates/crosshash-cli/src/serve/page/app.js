@@ -61,11 +61,13 @@ function render({ travelled }) {
   const model = page.models.find((each) => each.name === state.model) ?? page.models.find((each) => each.name === page.byDefault) ?? page.models[0];
   if (!model) return;
   if (model !== page.model) {
+    if (model.name !== page.model?.name) {
+      page.asked = null;
+      page.introduced = false;
+      results.clear();
+    }
     page.model = model;
     page.wording = new Wording(model.labels);
-    page.asked = null;
-    page.introduced = false;
-    results.clear();
   }
   const onModel = state.tab === "model";
   $("search-view").hidden = onModel;
@@ -187,6 +189,7 @@ function answered(answer, target, waited) {
   if (hits.length === 0) nothing(state);
   showCode(null);
   panel();
+  if (answer.generation !== page.model.generation) refresh();
   if (page.refocus) results.focus(null);
   page.refocus = false;
 }
@@ -324,6 +327,9 @@ function wire() {
     modelView.repaint();
   });
   addEventListener("keydown", keys);
+  // Icons stand in the middle of their tile; photos, which are seldom square, fill it.
+  const isPhoto = ({ target }) => target.matches?.(".tile img") && target.classList.toggle("photo", target.naturalWidth !== target.naturalHeight);
+  document.addEventListener("load", isPhoto, true);
   addEventListener("offline", () => online(false));
 }
 
@@ -349,6 +355,16 @@ function keys(event) {
     event.preventDefault();
     if (event.shiftKey) ask.pad.redo();
     else ask.pad.undo();
+  }
+}
+
+/** The server has taken over a new run: its labels and counts may be others. */
+async function refresh() {
+  try {
+    page.models = (await api.models()).models;
+    render({ travelled: false });
+  } catch {
+    // The next answer will try again.
   }
 }
 

@@ -5,6 +5,7 @@
 import { item, picturePath, show } from "./api.js";
 import { $, debounce, el, icon, title } from "./dom.js";
 import { Pad } from "./draw.js";
+import { nameOf } from "./results.js";
 import { NO_QUERY } from "./state.js";
 
 const TYPING_MS = 110;
@@ -83,7 +84,7 @@ export class Ask {
       this.#pad(false);
     }
     this.#tools();
-    this.#chip(store, model);
+    this.#chip(store, model, wording);
     this.#reads(state, model);
   }
 
@@ -101,7 +102,7 @@ export class Ask {
     return kept;
   }
 
-  #chip(store, model) {
+  #chip(store, model, wording) {
     const { state, extra } = store;
     const node = $("asked");
     // The pad shows the drawing itself; and nothing may move while one draws on it.
@@ -119,7 +120,7 @@ export class Ask {
       if (!this.live && ((kind === "drawing" && !extra.strokes) || (kind === "picture" && !extra.thumb))) words = `A ${kind}, by its code`;
     } else {
       const name = extra.name ?? state.item;
-      if (!extra.name) this.#learnName(store, model);
+      if (!extra.name) this.#learnName(store, model, wording);
       this.chipName = name;
       words = `Like ${name}`;
       const modality = model.modalities.find((each) => each.name === state.of);
@@ -138,11 +139,11 @@ export class Ask {
   }
 
   /** A shared link names the item by its id; the server knows what it is called. */
-  async #learnName(store, model) {
+  async #learnName(store, model, wording) {
     const { item: id, of } = store.state;
     try {
-      const { text, picture } = await item(model.name, of, id);
-      if (store.state.item === id && text) store.go({}, { replace: true, extra: { name: text, picture } });
+      const found = await item(model.name, of, id);
+      if (store.state.item === id) store.go({}, { replace: true, extra: { name: nameOf(found, wording), picture: found.picture } });
     } catch {
       // The id will do; if there is no such item, the search says so.
     }
@@ -259,6 +260,7 @@ export class Ask {
 
   /** Opens the pad, with nothing on it. */
   open() {
+    if (!this.model) return;
     this.source = null;
     this.pad.set([]);
     $("q").value = "";

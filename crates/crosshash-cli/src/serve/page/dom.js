@@ -73,7 +73,14 @@ export async function copy(text, said) {
     await navigator.clipboard.writeText(text);
     toast(said);
   } catch {
-    toast("The browser does not let this page copy");
+    // Over plain HTTP from another machine there is no clipboard; what is selected can be copied all the same.
+    const field = el("textarea", { class: "hidden-text", "aria-hidden": "true" }, text);
+    const focused = document.activeElement;
+    document.body.append(field);
+    field.select();
+    toast(document.execCommand("copy") ? said : "The browser does not let this page copy");
+    field.remove();
+    focused?.focus();
   }
 }
 

@@ -3,6 +3,8 @@
 /** Side of the square one draws in, in the units of the strokes; the screen may show it at any size. */
 export const SIDE = 320;
 const NEAREST = 1.5;
+/** The cosine of the turn from which on it is a corner. */
+const CORNER = 0.5;
 /** The server takes no more. */
 const MOST_POINTS = 20000;
 
@@ -149,7 +151,11 @@ export function paintStrokes(pen, strokes, width) {
     for (let at = 1; at < stroke.length - 1; at++) {
       const [ax, ay] = stroke[at];
       const [bx, by] = stroke[at + 1];
-      pen.quadraticCurveTo(ax, ay, (ax + bx) / 2, (ay + by) / 2);
+      const [px, py] = stroke[at - 1];
+      const along = (ax - px) * (bx - ax) + (ay - py) * (by - ay);
+      // A sharp turn was meant as a corner.
+      if (along < CORNER * Math.hypot(ax - px, ay - py) * Math.hypot(bx - ax, by - ay)) pen.lineTo(ax, ay);
+      else pen.quadraticCurveTo(ax, ay, (ax + bx) / 2, (ay + by) / 2);
     }
     pen.lineTo(...stroke.at(-1));
     pen.stroke();

@@ -92,12 +92,6 @@ export class Explain {
             ),
           ),
         ),
-        also,
-        section(
-          hit.distance === 0 ? "The same code" : `${count(hit.distance, "bit")} of ${query.bits} differ`,
-          gridParent,
-          el("p", { class: "note", text: differing === 0 ? "Every bit agrees with the query’s." : "Its code; the bits that differ from the query’s are coloured." }),
-        ),
         section(
           "Labels",
           el("div", { class: "chips" }, ordered.map(chip)),
@@ -106,7 +100,17 @@ export class Explain {
             text: hit.labels.length === 0 ? "It has none." : shared.size > 0 ? `Coloured: shared with ${asLabels}.` : `None is shared with ${asLabels}.`,
           }),
         ),
+        section(
+          hit.distance === 0 ? "The same code" : `${count(hit.distance, "bit")} of ${query.bits} differ`,
+          el(
+            "div",
+            { class: "code-parts" },
+            gridParent,
+            el("p", { class: "note", text: differing === 0 ? "Every bit agrees with the query’s." : "Its code. Coloured: the bits in which it differs from the query’s." }),
+          ),
+        ),
         query.centres?.length > 0 ? section("Centres nearest to the query", centresList(query.centres, query.bits, wording)) : null,
+        also,
         section("Time", timings(answer.timings_us)),
         this.#meta(hit),
       ].filter(Boolean),

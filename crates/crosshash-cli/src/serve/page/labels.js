@@ -83,7 +83,7 @@ export class LabelFilter {
   }
 
   #row(label, checked) {
-    const box = el("input", { type: "checkbox", value: label.name, id: `label ${label.name}` });
+    const box = el("input", { type: "checkbox", value: label.name });
     box.checked = checked;
     box.addEventListener("change", () => {
       const others = this.chosen.filter((name) => name !== label.name);

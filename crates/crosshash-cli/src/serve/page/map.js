@@ -2,16 +2,21 @@
 // walked by arrow keys. A dot opens the item as a query.
 import * as api from "./api.js";
 import { debounce, el, number, title } from "./dom.js";
+import { nameOf } from "./results.js";
 
 const REACH = 14;
 const MARGIN = 20;
 const HOVER_MS = 60;
+/** What the server calls the modality of a label's centre. */
+const CENTRE = "centre";
 
 export class EmbeddingMap {
   /** `open(point)` is called for a dot that is clicked. */
   constructor(model, points, wording, open) {
     this.model = model;
-    this.points = points;
+    // Centres of labels are no items: they are drawn as landmarks, with their names.
+    this.points = points.filter((point) => point.modality !== CENTRE);
+    this.centres = points.filter((point) => point.modality === CENTRE);
     this.wording = wording;
     this.open = open;
     this.hidden = new Set();
@@ -23,7 +28,7 @@ export class EmbeddingMap {
       tabindex: "0",
       role: "application",
       "aria-roledescription": "map",
-      "aria-label": `Map of ${number(points.length)} items. Arrow keys go from item to item, Enter searches for more like it.`,
+      "aria-label": `Map of ${number(this.points.length)} items. Arrow keys go from item to item, Enter searches for more like it.`,
     });
     this.tip = el("div", { class: "map-tip", hidden: true, role: "status" });
     this.frame = el("div", { class: "map-frame" }, this.canvas, this.tip);
@@ -43,8 +48,10 @@ export class EmbeddingMap {
   #tools() {
     const colours = this.model.modalities.map((modality, at) => [modality.name, at]);
     this.colour = new Map(colours);
-    const legend = colours.map(([name, at]) => {
-      const button = el("button", { type: "button", class: `legend-entry colour-${at % 6}`, "aria-pressed": "true", title: "Show or hide" }, el("i", { class: "swatch dot-swatch", "aria-hidden": "true" }), title(name));
+    const entries = this.centres.length > 0 ? [...colours, [CENTRE, CENTRE]] : colours;
+    const legend = entries.map(([name, at]) => {
+      const colour = at === CENTRE ? "landmark" : `colour-${at % 6}`;
+      const button = el("button", { type: "button", class: `legend-entry ${colour}`, "aria-pressed": "true", title: "Show or hide" }, el("i", { class: "swatch dot-swatch", "aria-hidden": "true" }), title(name));
       button.addEventListener("click", () => {
         const on = button.getAttribute("aria-pressed") !== "true";
         button.setAttribute("aria-pressed", String(on));
@@ -66,7 +73,7 @@ export class EmbeddingMap {
   }
 
   #measure() {
-    const of = (axis) => this.points.map((point) => point[axis]);
+    const of = (axis) => [...this.points, ...this.centres].map((point) => point[axis]);
     // reduce, as spreading a million numbers into arguments does not work
     const low = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
     const high = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity);
@@ -114,6 +121,7 @@ export class EmbeddingMap {
     pen.globalAlpha = 0.75;
     for (const [name, at] of this.colour) dots(this.points.filter((point) => point.modality === name && this.#shown(point)), colours[at]);
     pen.globalAlpha = 1;
+    if (!this.hidden.has(CENTRE)) this.#landmarks(pen, look);
     if (this.at) {
       const [x, y] = this.#place(this.at);
       pen.strokeStyle = look.getPropertyValue("--ink").trim();
@@ -121,6 +129,32 @@ export class EmbeddingMap {
       pen.beginPath();
       pen.arc(x, y, radius + 4, 0, 2 * Math.PI);
       pen.stroke();
+    }
+  }
+
+  #landmarks(pen, look) {
+    pen.font = "600 12px system-ui, sans-serif";
+    pen.textBaseline = "middle";
+    pen.lineJoin = "round";
+    const taken = [];
+    for (const centre of this.centres) {
+      const [x, y] = this.#place(centre);
+      const name = this.wording.split(centre.label ?? centre.id)[1];
+      const { width } = pen.measureText(name);
+      const left = x + 10 + width < this.canvas.clientWidth ? x + 10 : x - 10 - width;
+      // Names that would lie on another move down until they do not.
+      let line = y;
+      while (taken.some((other) => Math.abs(other.line - line) < 14 && other.left < left + width && left < other.left + other.width)) line += 14;
+      taken.push({ left, width, line });
+      pen.strokeStyle = look.getPropertyValue("--ground").trim();
+      pen.fillStyle = look.getPropertyValue("--ink").trim();
+      pen.lineWidth = 4;
+      pen.beginPath();
+      pen.arc(x, y, 5, 0, 2 * Math.PI);
+      pen.stroke();
+      pen.fill();
+      pen.strokeText(name, left, line);
+      pen.fillText(name, left, line);
     }
   }
 
@@ -159,7 +193,7 @@ export class EmbeddingMap {
     this.#placeTip(point);
     try {
       const item = await api.item(this.model.name, point.modality, point.id);
-      if (this.at === point && item.text) text.textContent = item.text;
+      if (this.at === point && item.text) text.textContent = nameOf(item, this.wording);
     } catch {
       // The id stays.
     }

@@ -2,10 +2,17 @@
 import { show } from "./api.js";
 import { $, count, el, icon } from "./dom.js";
 
+/** Of a list of keywords ("cat face, cat, pet") the first, which says what it is; of a sentence, all. */
+function headword(text) {
+  const parts = text.split(", ");
+  const keywords = parts.length > 1 && parts.every((part) => part.split(" ").length <= 4) && !/[.!?]$/.test(text);
+  return keywords ? parts[0] : text;
+}
+
 /** What to call a hit: its text, a name in its metadata, its most telling label, or its id. */
 export function nameOf(hit, wording) {
-  const said = hit.text ?? hit.meta?.name ?? hit.meta?.title ?? hit.meta?.caption;
-  if (said) return String(said);
+  const said = hit.meta?.name ?? hit.meta?.title ?? hit.text ?? hit.meta?.caption;
+  if (said) return hit.picture ? headword(String(said)) : String(said);
   const labels = hit.labels.map((label) => wording.split(label)[1]);
   return labels.length > 0 ? `${labels.at(-1)} (${hit.id})` : hit.id;
 }
