@@ -312,29 +312,28 @@ fn build(
     say(format!("{modality}: {} items are indexed", items.codes.len()));
     writer.insert(&items)?;
     // What became of every id since, the last word of each.
-    let mut last: BTreeMap<String, Option<(Record, Option<Vec<u8>>)>> = BTreeMap::new();
+    let mut last: BTreeMap<String, Change> = BTreeMap::new();
     records.replay(|change| {
-        match change {
-            Change::Put(record, picture) => {
-                last.insert(record.id.clone(), Some((*record, picture)));
-            }
-            Change::Gone(id) => {
-                last.insert(id, None);
-            }
-        }
+        let id = match &change {
+            Change::Put(record, _) => record.id.clone(),
+            Change::Gone(id) => id.clone(),
+        };
+        last.insert(id, change);
         Ok(())
     })?;
     let (mut puts, mut gone) = (Vec::new(), Vec::new());
     for (id, change) in last {
         match change {
-            None => gone.extend(writer.snapshot().typed_id(&id)),
-            Some((record, picture)) => match again(brain, modality, record, picture) {
-                Ok(new) => puts.push(new),
-                Err(err) => {
-                    tracing::warn!(modality, id, error = %err, "an inserted item cannot be encoded by this model and is not searched");
-                    gone.extend(writer.snapshot().typed_id(&id));
+            Change::Gone(_) => gone.extend(writer.snapshot().typed_id(&id)),
+            Change::Put(record, picture) => {
+                match again(brain, modality, *record, picture) {
+                    Ok(new) => puts.push(new),
+                    Err(err) => {
+                        tracing::warn!(modality, id, error = %err, "an inserted item cannot be encoded by this model and is not searched");
+                        gone.extend(writer.snapshot().typed_id(&id));
+                    }
                 }
-            },
+            }
         }
     }
     if !puts.is_empty() {

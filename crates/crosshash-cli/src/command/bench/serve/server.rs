@@ -36,7 +36,9 @@ impl Server {
                 let addr = rest.split('/').next().unwrap_or("");
                 server.addr = addr.parse().context("the server's address")?;
                 // Its messages go on to ours; a full pipe would stop it.
-                std::thread::spawn(move || lines.flatten().for_each(crate::progress::say));
+                std::thread::spawn(move || {
+                    lines.map_while(Result::ok).for_each(crate::progress::say)
+                });
                 return Ok(server);
             }
             said += &line;
