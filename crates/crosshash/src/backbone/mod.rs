@@ -108,8 +108,11 @@ pub struct About {
     /// Raised when the same weights give other rows.
     pub revision: u32,
     /// Opens it with its files, in the order of `files`.
-    pub open: fn(&[PathBuf], &Weights) -> Result<Box<dyn Backbone>>,
+    pub open: Open,
 }
+
+/// Opens a backbone with its files.
+pub type Open = fn(&[PathBuf], &Weights) -> Result<Box<dyn Backbone>>;
 
 /// A file of weights.
 pub struct WeightFile {
