@@ -21,7 +21,7 @@ pub(crate) struct Cli {
 /// One line per subcommand; each lives in its own file under `command/`.
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    Demo(command::demo::Args),
+    Demo(Box<command::demo::Args>),
     Data(command::data::Args),
     Train(command::train::Args),
     Encode(command::encode::Args),
@@ -34,6 +34,7 @@ pub(crate) enum Command {
     EmbedPlot(command::embed_plot::Args),
     Index(command::index::Args),
     Search(command::search::Args),
+    Serve(Box<command::serve::Args>),
     Coefficients(command::coefficients::Args),
     Bench(command::bench::Args),
 }

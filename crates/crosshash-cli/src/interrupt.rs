@@ -12,6 +12,7 @@ const INTERRUPTED: u8 = 130;
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 static LISTENING: AtomicBool = AtomicBool::new(false);
+static HANDED_OVER: AtomicBool = AtomicBool::new(false);
 static CATCHING: OnceLock<()> = OnceLock::new();
 
 /// As long as it lives, Ctrl-C (and a polite kill) only asks; [`asked`] tells.
@@ -21,6 +22,9 @@ pub(crate) struct Asking;
 pub(crate) fn catch() -> Asking {
     CATCHING.get_or_init(|| {
         let handler = || {
+            if HANDED_OVER.load(Ordering::SeqCst) {
+                return;
+            }
             if ASKED.swap(true, Ordering::SeqCst) || !LISTENING.load(Ordering::SeqCst) {
                 std::process::exit(INTERRUPTED.into());
             }
@@ -37,6 +41,11 @@ impl Drop for Asking {
     fn drop(&mut self) {
         LISTENING.store(false, Ordering::SeqCst);
     }
+}
+
+/// From now on somebody else listens to Ctrl-C: a server, which ends what it has begun.
+pub(crate) fn hand_over() {
+    HANDED_OVER.store(true, Ordering::SeqCst);
 }
 
 /// Whether the user wants to stop.

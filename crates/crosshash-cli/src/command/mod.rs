@@ -13,6 +13,7 @@ pub(crate) mod features;
 pub(crate) mod index;
 pub(crate) mod methods;
 pub(crate) mod search;
+pub(crate) mod serve;
 pub(crate) mod sweep;
 pub(crate) mod train;
 
@@ -43,6 +44,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::EmbedPlot(args) => embed_plot::run(&args),
         Command::Index(args) => index::run(&args),
         Command::Search(args) => search::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Coefficients(args) => coefficients::run(&args),
     }

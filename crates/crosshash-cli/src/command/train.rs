@@ -46,42 +46,42 @@ jcch-b, scdh; the others begin again). `crosshash methods` lists what --method t
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// A data set: its folder, its manifest, or `emoji`.
-    data: PathBuf,
+    pub(crate) data: PathBuf,
 
     /// Folder for the run; made if it is not there.
     #[arg(long, value_name = "RUN")]
-    out: PathBuf,
+    pub(crate) out: PathBuf,
 
     /// A configuration to start from (TOML).
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
 
     /// Sets one key, over the configuration.
     #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    pub(crate) set: Vec<String>,
 
     /// One of `crosshash methods`, e.g. jcch (default), dcmh or cca.
     #[arg(long, value_name = "NAME")]
-    method: Option<String>,
+    pub(crate) method: Option<String>,
 
     /// Code length.
     #[arg(long, value_name = "R")]
-    bits: Option<usize>,
+    pub(crate) bits: Option<usize>,
 
     /// Where the files of the manifest are, if not beside it.
     #[arg(long, value_name = "PATH")]
-    root: Option<PathBuf>,
+    pub(crate) root: Option<PathBuf>,
 
     #[command(flatten)]
-    raw: Raw,
+    pub(crate) raw: Raw,
 
     /// Go on from the checkpoint in RUN.
     #[arg(long)]
-    resume: bool,
+    pub(crate) resume: bool,
 
     /// Print the report as JSON.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {

@@ -1,15 +1,14 @@
 //! `Snapshot`: the items of one commit, for readers. It stays as it is, whatever the writer does.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::file::Segment;
 use super::manifest::{IdKind, Manifest};
 use crate::format::{CodeFile, Id, Ids};
-use crate::index::{
-    Filter, Hit, INDEXES, Index, ItemSet, Query, Scan, Scored, build, rerank,
-};
+use crate::index::{Filter, Hit, Index, ItemSet, Query, Scan, Scored, build, rerank};
 use crate::{Bits, Codes, Error, Labels, Result};
 
 /// Segments of fewer rows are scanned, whatever kind of index is asked for.
@@ -60,8 +59,10 @@ pub struct Snapshot {
     pub(super) bases: Vec<u32>,
     /// The items that are not removed; `None` if none is.
     pub(super) live: Option<ItemSet>,
-    /// One per segment.
-    indexes: Vec<Box<dyn Index>>,
+    /// One per segment; shared with the snapshots before and after.
+    indexes: Vec<Arc<dyn Index>>,
+    /// Which of them are more than a scan, or need not be.
+    built: Vec<bool>,
 }
 
 impl Snapshot {
@@ -105,26 +106,53 @@ impl Snapshot {
             segments.push(segment);
         }
         let live = live(&segments, &bases)?;
-        let scan = |segment: &Segment| -> Result<Box<dyn Index>> {
-            Ok(Box::new(Scan::new(segment.codes.clone())?))
+        let scan = |segment: &Segment| -> Result<Arc<dyn Index>> {
+            Ok(Arc::new(Scan::new(segment.codes.clone())?))
         };
         let indexes = segments.iter().map(scan).collect::<Result<_>>()?;
+        let built = segments.iter().map(|segment| segment.rows() < FEW).collect();
         let folder = folder.to_owned();
-        Ok(Snapshot { folder, manifest, segments, bases, live, indexes })
+        Ok(Snapshot { folder, manifest, segments, bases, live, indexes, built })
     }
 
-    /// Builds an index of a kind (see [`INDEXES`]) over every segment that is large enough.
-    /// Without it everything is scanned.
+    /// Builds an index of a kind (see [`INDEXES`](crate::index::INDEXES)) over every segment that is large enough and
+    /// has none yet. Without it everything is scanned.
     pub fn prepare(&mut self, kind: &str, progress: &(dyn Fn(usize) + Sync)) -> Result<()> {
         build(kind, Codes::new(self.bits()), &|_| ())?; // an unknown name is refused first
-        let scans = INDEXES[0].name;
         for (nth, segment) in self.segments.iter().enumerate() {
-            let kind = if segment.rows() < FEW { scans } else { kind };
+            if self.built[nth] {
+                continue;
+            }
             let before = self.bases[nth] as usize;
-            self.indexes[nth] =
-                build(kind, segment.codes.clone(), &|done| progress(before + done))?;
+            let made = build(kind, segment.codes.clone(), &|done| progress(before + done))?;
+            self.indexes[nth] = made.into();
+            self.built[nth] = true;
         }
         Ok(())
+    }
+
+    /// Takes over what another snapshot of the same folder has built for segments that both
+    /// have: segments never change, so neither do their indexes.
+    pub fn adopt(&mut self, other: &Snapshot) {
+        for (nth, segment) in self.segments.iter().enumerate() {
+            let same = other.segments.binary_search_by_key(&segment.number, |s| s.number);
+            let Ok(same) = same else { continue };
+            if !self.built[nth] && other.built[same] {
+                self.indexes[nth] = Arc::clone(&other.indexes[same]);
+                self.built[nth] = true;
+            }
+        }
+    }
+
+    /// Whether [`Snapshot::prepare`] has nothing left to do.
+    pub fn is_prepared(&self) -> bool {
+        self.built.iter().all(|&built| built)
+    }
+
+    /// The words of an item's code.
+    pub fn code(&self, item: u32) -> &[u64] {
+        let (segment, row) = self.place(item);
+        segment.codes.code(row)
     }
 
     /// How every segment is searched.
@@ -269,11 +297,7 @@ impl Snapshot {
     }
 
     fn codes_of(&self, hits: &[Hit]) -> Codes {
-        let code = |hit: &Hit| {
-            let (segment, row) = self.place(hit.item);
-            segment.codes.code(row)
-        };
-        let words = hits.iter().flat_map(code).copied().collect();
+        let words = hits.iter().flat_map(|hit| self.code(hit.item)).copied().collect();
         Codes::from_words(self.bits(), words).unwrap_or_else(|_| Codes::new(self.bits()))
     }
 

@@ -6,6 +6,7 @@ pub(crate) mod eval;
 mod features;
 mod peer;
 mod search;
+mod serve;
 mod train;
 
 pub(crate) use peer::peak_mib;
@@ -31,6 +32,7 @@ enum What {
     Features(features::Args),
     Train(train::Args),
     Search(search::Args),
+    Serve(serve::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -41,5 +43,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         What::Features(args) => features::run(args),
         What::Train(args) => train::run(args),
         What::Search(args) => search::run(args),
+        What::Serve(args) => serve::run(args),
     }
 }

@@ -1,14 +1,16 @@
 //! `crosshash demo`: the whole way on the data set that needs no files, from pictures, drawings
-//! and words of emoji to codes, a judgement against baselines, and a page to look at.
+//! and words of emoji to codes, a judgement against baselines, a page to look at and one to search
+//! with. The same over any other data set.
 
 mod page;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
+use crosshash::MODEL_JSON;
 use crosshash::config::{RawRun, Run};
 use crosshash::data::{self, Opened, Split, emoji};
 use crosshash::encode::Encoder;
@@ -17,15 +19,25 @@ use crosshash_codes::eval::Options;
 use crosshash_codes::format::Ids;
 use serde_json::json;
 
-use super::train::{Data, complete};
+use super::serve::How;
+use super::train::{self, Data, complete};
 use crate::directions::encode_all;
 use crate::fit::{CONFIG, Fitted, fit, split};
+use crate::opening::Raw;
 use crate::progress::say;
+use crate::serve::DataPlace;
 use crate::{file, interrupt};
 
 const EXAMPLES: &str = "\
 Examples:
-  Train, judge and show, in under two minutes:
+  Train, judge, index and serve, in about two minutes; then search at http://127.0.0.1:7878/:
+    crosshash demo --open
+
+  The same over photos and captions (a run that is there already is served as it is):
+    crosshash demo configs/data/iaprtc12.toml --root PATH/iaprtc12 \
+      --config configs/train/iaprtc12.toml --out iapr
+
+  Only train, judge and show:
     crosshash demo --no-serve
 
   The folder it leaves is a run like any other:
@@ -51,8 +63,19 @@ const SHOWN: usize = 6;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Stop when the report is written. (Nothing is served yet; scripts that give this flag
-    /// will keep working when something is.)
+    /// A data set: its folder, its manifest, or `emoji`.
+    #[arg(default_value = emoji::NAME)]
+    data: PathBuf,
+
+    /// Where the files of the manifest are, if not beside it.
+    #[arg(long, value_name = "PATH")]
+    root: Option<PathBuf>,
+
+    /// A configuration of the training to start from (TOML); not for emoji.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Stop when the report is written.
     #[arg(long)]
     no_serve: bool,
 
@@ -71,6 +94,12 @@ pub(crate) struct Args {
     /// Print the table as JSON.
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    how: How,
+
+    #[command(flatten)]
+    raw: Raw,
 }
 
 /// What each method reaches in each direction.
@@ -92,6 +121,55 @@ pub(crate) struct Found {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if !args.no_serve {
+        // A port that is taken is better told before the training than after it.
+        let addr = args.how.address()?;
+        std::net::TcpListener::bind(addr)
+            .with_context(|| format!("--addr {addr}: cannot listen there"))?;
+    }
+    let code = match args.data == Path::new(emoji::NAME) && !args.data.exists() {
+        true => emoji_run(args)?,
+        false => other_run(args)?,
+    };
+    if code != ExitCode::SUCCESS || args.no_serve {
+        return Ok(code);
+    }
+    let data = DataPlace::default();
+    args.how.serve(args.out.clone(), None, data, args.raw.places.clone())
+}
+
+/// Trains on any data set, unless that was done before.
+fn other_run(args: &Args) -> Result<ExitCode> {
+    let done = args.out.join(MODEL_JSON).exists() && args.out.join("report.json").exists();
+    if done {
+        let report: serde_json::Value =
+            serde_json::from_slice(&fs_err::read(args.out.join("report.json"))?)?;
+        let known = report["data"].as_str().unwrap_or_default();
+        if fs_err::canonicalize(known).ok() != fs_err::canonicalize(&args.data).ok() {
+            bail!(
+                "{} is a run over other data ({known}); give another --out",
+                args.out.display()
+            );
+        }
+        say(format!("{} is trained already; remove it to train anew", args.out.display()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    train::run(&train::Args {
+        data: args.data.clone(),
+        out: args.out.clone(),
+        config: args.config.clone(),
+        set: args.set.clone(),
+        method: None,
+        bits: args.bits,
+        root: args.root.clone(),
+        raw: args.raw.clone(),
+        // What was stopped half-way goes on.
+        resume: args.out.join(CONFIG).exists(),
+        json: args.json,
+    })
+}
+
+fn emoji_run(args: &Args) -> Result<ExitCode> {
     fs_err::create_dir_all(&args.out)?;
     let opened = data::open(emoji::NAME.as_ref(), None)?;
     let configured = |method: &str| -> Result<Run> {

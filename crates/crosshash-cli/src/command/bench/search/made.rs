@@ -13,7 +13,7 @@ const CLUSTER: usize = 1000;
 
 /// How codes are distributed.
 #[derive(Clone, Copy, ValueEnum)]
-pub(super) enum Data {
+pub(in crate::command::bench) enum Data {
     /// all bits by chance
     Random,
     /// around centres, as trained models make them
@@ -36,7 +36,7 @@ impl std::fmt::Display for Data {
 }
 
 /// A database and queries.
-pub(super) fn make(
+pub(in crate::command::bench) fn make(
     data: Data,
     bits: Bits,
     n: usize,

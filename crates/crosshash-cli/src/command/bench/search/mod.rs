@@ -3,6 +3,8 @@
 mod made;
 mod measure;
 
+pub(super) use made::{Data, make};
+
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -11,7 +13,6 @@ use crosshash_codes::{BitOrder, Bits, npy};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use self::made::{Data, make};
 use super::peer::{self, Peer};
 use crate::progress::say;
 

@@ -1,0 +1,88 @@
+// What is there before anything is asked: ways to ask, words to try, and a few items to start from. All of it is
+// taken from the model that is served.
+import * as api from "./api.js";
+import { randomCode } from "./bits.js";
+import { $, el, icon, number } from "./dom.js";
+import { nameOf } from "./results.js";
+
+const PLACES = 6;
+const PER_PLACE = 24;
+const STARTERS = 16;
+const EXAMPLES = 6;
+
+const WAYS = { text: "words", picture: "a picture", drawing: "a drawing" };
+
+/** "words, a picture or a drawing". */
+function waysOf(model) {
+  const asked = new Set(model.modalities.flatMap((modality) => modality.asks));
+  const ways = Object.keys(WAYS).filter((kind) => asked.has(kind)).map((kind) => WAYS[kind]);
+  return ways.length > 1 ? `${ways.slice(0, -1).join(", ")} or ${ways.at(-1)}` : (ways[0] ?? "an item");
+}
+
+/** Hits near random codes, no two with the same labels: a handful from all over. */
+async function sample(model, target, wanted) {
+  const ask = () => api.search({ model: model.name, query: { code: randomCode(model.bits) }, target, k: PER_PLACE });
+  const answers = await Promise.all(Array.from({ length: PLACES }, ask));
+  const seen = new Set();
+  const found = [];
+  for (let turn = 0; turn < PER_PLACE && found.length < wanted; turn++) {
+    for (const { hits } of answers) {
+      const hit = hits[turn];
+      const key = hit?.labels.slice(0, 2).join("\n");
+      if (!hit || seen.has(key) || seen.has(hit.id) || found.length === wanted) continue;
+      seen.add(key).add(hit.id);
+      found.push(hit);
+    }
+  }
+  return found;
+}
+
+/** Short things to type: what items are called, and what labels say. */
+function examples(model, wording, hits) {
+  const short = (text) => text.split(/[,.;:(]/)[0].trim();
+  const fits = (text) => text.length > 2 && text.length < 20 && !/[-_\d]/.test(text);
+  const texts = hits.map((hit) => short(hit.text ?? "")).filter(fits).slice(0, 4);
+  const labels = [...model.labels]
+    .sort((a, b) => b.items - a.items)
+    .map((label) => wording.split(label.name)[1].toLowerCase())
+    .filter((name) => fits(name) && !name.includes("&"));
+  return [...new Set([...texts, ...labels])].slice(0, EXAMPLES);
+}
+
+/** Fills the intro. `on.type(text)`, `on.draw()`, `on.choose()`, `on.more(hit, modality)`. */
+export async function intro(model, wording, target, on) {
+  const node = $("intro");
+  const reads = (kind) => model.modalities.some((modality) => modality.asks.includes(kind));
+  const held = model.modalities.map((modality) => `${modality.name} ${number(modality.items)}`);
+  const tries = el("p", { class: "tries" });
+  const start = el("div", { class: "starters" });
+  const way = (name, word, act) => el("button", { type: "button", class: "way", onclick: act }, icon(name), el("span", { text: word }));
+  node.replaceChildren(
+    el("h2", { id: "intro-title", text: `Ask with ${waysOf(model)}` }),
+    el("p", { class: "lead", text: `Everything is a code of ${model.bits} bits; what differs in the fewest answers first.` }),
+    el("p", { class: "held note" }, [...held, `labels ${number(model.labels.length)}`].map((text) => el("span", { text }))),
+    tries,
+    el(
+      "div",
+      { class: "ways" },
+      reads("drawing") ? way("draw", "Draw something", on.draw) : null,
+      reads("picture") ? way("picture", "Drop, paste or choose a picture", on.choose) : null,
+    ),
+    start,
+  );
+
+  const text = model.modalities.find((modality) => modality.asks.includes("text"));
+  const pictures = model.modalities.find((modality) => modality.name === target) ?? model.modalities[0];
+  const [texts, hits] = await Promise.all([text ? sample(model, text.name, 8) : [], sample(model, pictures.name, STARTERS)]);
+  if (text) {
+    const button = (example) => el("button", { type: "button", class: "chip", text: example, onclick: () => on.type(example) });
+    tries.replaceChildren(el("span", { class: "note", text: "Try" }), ...examples(model, wording, texts).map(button));
+  }
+  const starter = (hit) => {
+    const name = nameOf(hit, wording);
+    const img = hit.picture ? el("img", { alt: name, draggable: "false", loading: "lazy" }) : null;
+    if (img) api.show(img, hit.picture, 192);
+    return el("button", { type: "button", class: img ? "starter tile" : "starter chip", title: `More like ${name}`, onclick: () => on.more(hit, pictures.name) }, img ?? name);
+  };
+  if (hits.length > 0) start.replaceChildren(el("p", { class: "note", text: "Or start from one of these" }), el("div", { class: "starter-row" }, hits.map(starter)));
+}

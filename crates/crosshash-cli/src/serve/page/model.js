@@ -1,0 +1,181 @@
+// The model tab: what the model is, how good it is, how it came to be, and the map of everything it knows.
+import * as api from "./api.js";
+import { brief, lineChart } from "./charts.js";
+import { el, number, title } from "./dom.js";
+import { EmbeddingMap } from "./map.js";
+
+const POLL_MS = 1500;
+/** Columns of the history that are no measure of learning. */
+const NOT_MEASURES = new Set(["epoch", "seconds", "rate"]);
+
+const card = (width, head, aside, ...rest) =>
+  el("section", { class: `card ${width}` }, el("div", { class: "card-head" }, el("h2", { text: head }), aside), rest);
+const note = (text) => el("p", { class: "note", text });
+
+/** {"picture": {"loss": 1}} -> {"picture.loss": 1}. */
+function flat(row, before = "") {
+  return Object.entries(row).flatMap(([key, value]) =>
+    value !== null && typeof value === "object" ? flat(value, `${before}${key}.`) : [[before + key, value]],
+  );
+}
+
+/** The MAP of every direction as a square: queries down, databases across. */
+function mapTable(directions) {
+  const queries = [...new Set(directions.map((each) => each.query))];
+  const databases = [...new Set(directions.map((each) => each.database))];
+  const cell = (query, database) => {
+    const found = directions.find((each) => each.query === query && each.database === database);
+    if (!found) return el("td", { text: "–" });
+    const node = el("td", { class: "map-cell" }, el("b", { text: found.map.toFixed(3) }), el("span", { class: "note", text: ` chance ${found.chance.toFixed(3)}` }));
+    node.style.setProperty("--strength", String(Math.max(0, Math.min(1, (found.map - found.chance) / (1 - found.chance)))));
+    return node;
+  };
+  return el(
+    "div",
+    { class: "scroll" },
+    el(
+      "table",
+      { class: "map-table" },
+      el("caption", { class: "hidden-text", text: "Mean average precision of every direction, with chance" }),
+      el("thead", null, el("tr", null, el("th", { scope: "col", text: "Query ↓ finds →" }), databases.map((name) => el("th", { scope: "col", text: title(name) })))),
+      el("tbody", null, queries.map((query) => el("tr", null, el("th", { scope: "row", text: title(query) }), databases.map((database) => cell(query, database))))),
+    ),
+  );
+}
+
+function curves(directions) {
+  // colour says who asks, dashes say who answers
+  const place = (name, of) => [...new Set(directions.map((each) => each[of]))].indexOf(name);
+  const series = directions
+    .filter((each) => each.curve?.length > 1)
+    .map((each) => ({ name: `${each.query} → ${each.database}`, points: each.curve, colour: place(each.query, "query") % 6, dash: place(each.database, "database") % 4 }));
+  if (series.length === 0) return note("The report holds no curves.");
+  return lineChart({ series, x: "recall", y: "precision", label: "Precision over recall of every direction", range: { x: [0, 1], y: [0, 1] } });
+}
+
+/** One chart a measure; modalities that share a measure share its chart. */
+function convergence(history) {
+  const rows = history.map((row) => new Map(flat(row)));
+  const keys = [...new Set(rows.flatMap((row) => [...row.keys()]))].filter((key) => !NOT_MEASURES.has(key) && rows.some((row) => Number.isFinite(row.get(key))));
+  const measures = new Map();
+  for (const key of keys) {
+    const dot = key.lastIndexOf(".");
+    const measure = key.slice(dot + 1);
+    measures.set(measure, [...(measures.get(measure) ?? []), { key, name: dot < 0 ? measure : key.slice(0, dot) }]);
+  }
+  const chart = (measure) =>
+    lineChart({
+      series: measures.get(measure).map(({ key, name }, colour) => ({
+        name: name.replaceAll("_", " "),
+        points: rows.map((row, at) => [row.get("epoch") ?? at + 1, row.get(key)]).filter(([, value]) => Number.isFinite(value)),
+        colour: colour % 6,
+        dash: Math.floor(colour / 6) % 4,
+      })),
+      x: "epoch",
+      y: measure.replaceAll("_", " "),
+      label: `${measure} by epoch`,
+    });
+  const names = [...measures.keys()];
+  if (names.length === 0) return { pick: null, place: note("Nothing was recorded.") };
+  const liked = ["validation_map", "loss"].filter((name) => measures.has(name));
+  const first = liked.length > 0 ? liked : names.slice(0, 2);
+  const place = el("div", { class: "charts" });
+  const draw = (chosen) => place.replaceChildren(...chosen.map(chart));
+  draw(first);
+  const pick = el("select", { "aria-label": "Measure" }, el("option", { value: "", text: first.join(" and ").replaceAll("_", " ") }), names.map((name) => el("option", { value: name, text: name.replaceAll("_", " ") })));
+  pick.addEventListener("change", () => draw(pick.value ? [pick.value] : first));
+  return { pick: names.length > first.length ? pick : null, place };
+}
+
+function facts(model) {
+  const settings = model.settings ? flat(model.settings).filter(([, value]) => value !== null && !(Array.isArray(value) && value.length === 0)) : [];
+  const list = (entries) => el("dl", { class: "facts wide" }, entries.map(([key, value]) => [el("dt", { text: key }), el("dd", { text: typeof value === "number" ? brief(value) : String(value) })]));
+  return [
+    el("dl", { class: "figures" }, [
+      ["Method", (model.method ?? "–").toUpperCase()],
+      ["Bits", number(model.bits)],
+      ["Labels", number(model.labels.length)],
+      ...model.modalities.map((modality) => [title(modality.name), number(modality.items)]),
+      ["Generation", number(model.generation)],
+    ].map(([key, value]) => el("div", null, el("dt", { text: key }), el("dd", { text: value })))),
+    settings.length > 0 ? el("details", null, el("summary", { text: "All settings" }), list(settings)) : null,
+  ];
+}
+
+export class ModelView {
+  /** `on.open(point)`: a dot of the map was chosen. */
+  constructor(node, on) {
+    this.node = node;
+    this.on = on;
+    this.shown = null;
+    this.map = null;
+  }
+
+  stop() {
+    this.under?.abort();
+    this.under = null;
+    if (!this.map) this.shown = null;
+  }
+
+  repaint() {
+    this.map?.paint();
+  }
+
+  async show(summary, wording) {
+    const key = `${summary.name} ${summary.generation}`;
+    if (this.shown === key) {
+      this.map?.paint();
+      return;
+    }
+    this.shown = key;
+    this.map?.stop();
+    this.map = null;
+    this.under?.abort();
+    const { signal } = (this.under = new AbortController());
+    const heading = el("h1", { text: summary.title ?? summary.name });
+    this.node.replaceChildren(heading, note("Loading…"));
+    try {
+      const model = await api.model(summary.name, signal);
+      const directions = model.report?.directions ?? [];
+      const place = el("div", null, note("Being computed…"));
+      const learning = model.history?.length > 0 ? convergence(model.history) : { pick: null, place: note("This method learns at once, or kept no history.") };
+      this.node.replaceChildren(
+        heading,
+        el(
+          "div",
+          { class: "model-grid" },
+          card("third", "Overview", null, facts(model)),
+          card("two-thirds", "How well it finds", null, directions.length > 0 ? [mapTable(directions), note("Mean average precision on queries it has not seen; 1 is perfect, chance is what a blind order gets.")] : note("This run was not evaluated.")),
+          card(directions.length > 0 ? "two-thirds" : "whole", "Learning", learning.pick, learning.place),
+          directions.length > 0 ? card("third", "Precision and recall", null, curves(directions)) : null,
+          card("whole", "Map", null, note("Outputs of all modalities in two dimensions (t-SNE): what lies together, finds each other. Hover a dot; click it to search."), place),
+        ),
+      );
+      await this.#map(summary, wording, place, signal);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      this.shown = null;
+      const again = el("button", { type: "button", class: "plain-button", text: "Try again", onclick: () => this.show(summary, wording) });
+      this.node.replaceChildren(heading, el("div", { class: "message error", role: "alert" }, el("p", { text: error.message }), el("p", { class: "buttons" }, again)));
+    }
+  }
+
+  async #map(model, wording, place, signal) {
+    try {
+      for (;;) {
+        const points = await api.map(model.name, signal);
+        if (points) {
+          this.map = new EmbeddingMap(model, points, wording, this.on.open);
+          place.replaceChildren(this.map.node);
+          this.map.paint();
+          return;
+        }
+        await new Promise((done) => setTimeout(done, POLL_MS));
+        signal.throwIfAborted();
+      }
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      place.replaceChildren(note(`There is no map: ${error.message}`));
+    }
+  }
+}

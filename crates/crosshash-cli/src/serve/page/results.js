@@ -1,0 +1,160 @@
+// The results: a grid of pictures or a list of texts, walked by arrow keys.
+import { show } from "./api.js";
+import { $, count, el, icon } from "./dom.js";
+
+/** Of a list of keywords ("cat face, cat, pet") the first, which says what it is; of a sentence, all. */
+function headword(text) {
+  const parts = text.split(", ");
+  const keywords = parts.length > 1 && parts.every((part) => part.split(" ").length <= 4) && !/[.!?]$/.test(text);
+  return keywords ? parts[0] : text;
+}
+
+/** What to call a hit: its text, a name in its metadata, its most telling label, or its id. */
+export function nameOf(hit, wording) {
+  const said = hit.meta?.name ?? hit.meta?.title ?? hit.text ?? hit.meta?.caption;
+  if (said) return hit.picture ? headword(String(said)) : String(said);
+  const labels = hit.labels.map((label) => wording.split(label)[1]);
+  return labels.length > 0 ? `${labels.at(-1)} (${hit.id})` : hit.id;
+}
+
+export class Results {
+  /** `on.more(hit)`, `on.explain(hit)`, `on.hover(hit or null)`. */
+  constructor(on) {
+    this.on = on;
+    this.list = $("hits");
+    this.cards = new Map();
+    this.hits = [];
+    this.list.addEventListener("keydown", (event) => this.#key(event));
+    this.list.addEventListener("pointerleave", () => on.hover(null));
+    this.list.addEventListener("focusout", (event) => {
+      if (!this.list.contains(event.relatedTarget)) on.hover(null);
+    });
+  }
+
+  /** Shows hits. Cards of items that stay are kept, so that pictures do not flicker while one types. */
+  show(answer, look, wording) {
+    const kept = new Map();
+    const kind = look === "picture" ? "tile" : "row";
+    this.list.className = `hits ${look === "picture" ? "grid" : "rows"}`;
+    const nodes = answer.hits.map((hit) => {
+      const key = `${kind} ${answer.model} ${answer.target} ${hit.id}`;
+      const card = this.cards.get(key) ?? this.#card(kind);
+      kept.set(key, card);
+      this.#fill(card, hit, wording, answer.query.bits);
+      return card.node;
+    });
+    this.cards = kept;
+    this.hits = answer.hits;
+    const focused = this.list.contains(document.activeElement);
+    this.list.replaceChildren(...nodes);
+    this.#roam(0);
+    if (focused) this.buttons[0]?.focus({ preventScroll: true });
+  }
+
+  clear() {
+    this.hits = [];
+    this.cards.clear();
+    this.list.replaceChildren();
+  }
+
+  /** Grey places while the first answer is under way. */
+  skeleton(look, places) {
+    this.clear();
+    this.list.className = `hits ${look === "picture" ? "grid" : "rows"}`;
+    const blank = () => el("li", { class: "hit blank", "aria-hidden": "true" });
+    this.list.replaceChildren(...Array.from({ length: places }, blank));
+  }
+
+  select(id) {
+    for (const card of this.cards.values()) {
+      const selected = card.hit.id === id;
+      card.node.classList.toggle("selected", selected);
+      card.button.setAttribute("aria-expanded", String(selected));
+    }
+  }
+
+  get buttons() {
+    return [...this.list.querySelectorAll(".hit-button")];
+  }
+
+  focus(id) {
+    const card = [...this.cards.values()].find((each) => each.hit.id === id);
+    (card?.button ?? this.buttons[0])?.focus();
+  }
+
+  #card(kind) {
+    const card = { kind, hit: null };
+    card.picture = el("img", { alt: "", loading: "lazy", decoding: "async", draggable: "false" });
+    // In a tile the picture's alt text says the name already.
+    card.name = el("span", { class: "hit-name", "aria-hidden": kind === "tile" ? "true" : null });
+    card.labels = el("span", { class: "hit-labels" });
+    card.distance = el("span", { class: "hit-distance" });
+    card.button = el(
+      "button",
+      { type: "button", class: "hit-button", "aria-describedby": "hit-keys", "aria-controls": "explain", "aria-expanded": "false", onclick: () => this.on.explain(card.hit) },
+      kind === "tile" ? el("span", { class: "tile" }, card.picture) : null,
+      kind === "tile" ? el("span", { class: "hit-foot" }, card.name, card.distance) : [card.name, card.labels, card.distance],
+    );
+    card.more = el(
+      "button",
+      { type: "button", class: "hit-more", tabindex: "-1", title: "More like this", onclick: () => this.on.more(card.hit) },
+      icon("similar"),
+    );
+    card.node = el("li", { class: `hit ${kind}-hit` }, card.button, card.more);
+    card.node.addEventListener("pointerenter", () => this.on.hover(card.hit));
+    card.button.addEventListener("focus", () => {
+      this.#roam(this.buttons.indexOf(card.button));
+      this.on.hover(card.hit);
+    });
+    return card;
+  }
+
+  #fill(card, hit, wording, bits) {
+    card.hit = hit;
+    card.node.dataset.id = hit.id;
+    card.node.dataset.labels = hit.labels.join("\n");
+    card.node.dataset.distance = hit.distance;
+    const name = nameOf(hit, wording);
+    card.name.textContent = name;
+    card.button.title = name;
+    card.distance.replaceChildren(String(hit.distance), el("span", { class: "hidden-text", text: " bits away" }));
+    card.distance.title = `${count(hit.distance, "bit")} of ${bits} differ`;
+    card.distance.style.setProperty("--near", String(Math.max(0, 1 - hit.distance / (bits / 2))));
+    card.more.setAttribute("aria-label", `More like ${name}`);
+    if (card.kind === "tile") {
+      card.picture.alt = name;
+      if (hit.picture) show(card.picture, hit.picture, 192);
+    } else {
+      const shared = new Set(hit.shared);
+      const chips = hit.labels.slice(0, 6).map((label) => el("span", { class: shared.has(label) ? "chip shared" : "chip" }, wording.nodes(label)));
+      card.labels.replaceChildren(...chips);
+    }
+  }
+
+  /** One card at a time can be reached by Tab; arrows do the rest. */
+  #roam(at) {
+    this.buttons.forEach((button, each) => (button.tabIndex = each === at ? 0 : -1));
+  }
+
+  #key(event) {
+    const { buttons } = this;
+    const at = buttons.indexOf(document.activeElement);
+    if (at < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Enter") {
+      event.preventDefault();
+      this.on.more(this.hits[at]);
+      return;
+    }
+    const top = buttons[0].getBoundingClientRect().top;
+    const below = buttons.findIndex((button) => button.getBoundingClientRect().top > top + 1);
+    const columns = below < 0 ? buttons.length : below;
+    const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns, Home: -at, End: buttons.length - 1 - at };
+    const step = steps[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    const next = at + step;
+    if (next >= 0 && next < buttons.length) buttons[next].focus();
+    else if (event.key === "ArrowDown" && at < buttons.length - 1) buttons.at(-1).focus();
+    else if (event.key === "ArrowUp") $("q").focus();
+  }
+}

@@ -1,0 +1,123 @@
+// What the page shows, and the address that says the same: every view can be shared, reloaded and gone back to.
+//
+//   q=words | item=ID&of=MODALITY | code=HEX&from=drawing   the query
+//   target, k, radius, labels (repeated), match=all, as     how it is answered
+//   hit=ID                                                  the explained result
+//   model, tab=model                                        where
+//
+// A drawing or a picture is shared by its code. Its strokes, or a thumbnail, are kept in the history entry, so
+// that going back and reloading bring them up again on this machine.
+
+const DEFAULTS = {
+  tab: "search",
+  model: null,
+  q: "",
+  item: null,
+  of: null,
+  code: null,
+  from: null,
+  as: null,
+  target: null,
+  k: 24,
+  radius: null,
+  labels: [],
+  match: "any",
+  hit: null,
+};
+/** Fields that make up the query; setting one clears the others. */
+export const NO_QUERY = { q: "", item: null, of: null, code: null, from: null, hit: null };
+
+const whole = (text, low, high) => {
+  const value = Number(text);
+  return text !== null && text !== "" && Number.isInteger(value) && value >= low && value <= high ? value : null;
+};
+
+/** The state an address stands for; what makes no sense in it is left out. */
+export function read(search) {
+  const params = new URLSearchParams(search);
+  const text = (name) => params.get(name) || null;
+  const code = text("code");
+  return {
+    ...DEFAULTS,
+    tab: params.get("tab") === "model" ? "model" : "search",
+    model: text("model"),
+    q: params.get("q") ?? "",
+    item: text("item"),
+    of: text("of"),
+    code: code && /^([0-9a-f]{2})+$/i.test(code) ? code.toLowerCase() : null,
+    from: text("from"),
+    as: text("as"),
+    target: text("target"),
+    k: whole(params.get("k"), 1, 200) ?? DEFAULTS.k,
+    radius: whole(params.get("radius"), 0, 1e6),
+    labels: [...new Set(params.getAll("labels").filter(Boolean))],
+    match: params.get("match") === "all" ? "all" : "any",
+    hit: text("hit"),
+  };
+}
+
+/** The address of a state. */
+export function write(state) {
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(state)) {
+    if (name === "labels") value.forEach((label) => params.append("labels", label));
+    else if (name === "target" ? value : value !== DEFAULTS[name] && value !== null) params.set(name, String(value));
+  }
+  const query = params.toString();
+  return query ? `/?${query}` : "/";
+}
+
+/** What is asked, as the API wants it, or null. `code:HEX` and `item:ID` may be typed. */
+export function queryOf(state, reader) {
+  if (state.code) return { code: state.code };
+  if (state.item) return { item: { id: state.item, modality: state.of } };
+  const typed = state.q.trim();
+  if (!typed) return null;
+  const special = /^(code|item):\s*(.+)$/i.exec(typed);
+  if (special?.[1].toLowerCase() === "code") return { code: special[2].replace(/^0x/i, "").toLowerCase() };
+  if (special) return { item: { id: special[2], modality: state.as ?? state.target } };
+  return reader ? { text: typed, modality: reader } : { text: typed };
+}
+
+/** The filter expression of chosen labels. There is no escape inside quotes, so a name is put into the kind of
+ *  quotes it does not hold; one that holds both is named by its number. */
+export function filterOf(state, names) {
+  if (state.labels.length === 0) return undefined;
+  const quoted = (name) => (!name.includes('"') ? `"${name}"` : !name.includes("'") ? `'${name}'` : String(names.indexOf(name)));
+  if (state.match === "all") return state.labels.map((name) => `label in (${quoted(name)})`).join(" and ");
+  return `label in (${state.labels.map(quoted).join(", ")})`;
+}
+
+const SAME_ACT_MS = 1500;
+
+/** The state, its address and its history. `changed(how)` is called after every change. */
+export class Store {
+  constructor(changed) {
+    this.changed = changed;
+    this.state = read(location.search);
+    this.extra = history.state?.extra ?? {};
+    this.last = { key: null, at: 0 };
+    addEventListener("popstate", (event) => {
+      this.state = read(location.search);
+      this.extra = event.state?.extra ?? {};
+      this.last = { key: null, at: 0 };
+      this.changed({ travelled: true });
+    });
+  }
+
+  /** Changes the state. One act (`key`: typing, pulling a slider) makes one history entry, however many
+   *  changes it takes; `replace` makes none. */
+  go(patch, { key = null, replace = false, extra } = {}) {
+    const now = performance.now();
+    const before = write(this.state);
+    this.state = { ...this.state, ...patch };
+    if (extra !== undefined) this.extra = extra;
+    const after = write(this.state);
+    const same = replace || after === before || (key !== null && key === this.last.key && now - this.last.at < SAME_ACT_MS);
+    if (!replace) this.last = { key, at: now };
+    const entry = { extra: this.extra };
+    if (same) history.replaceState(entry, "", after);
+    else history.pushState(entry, "", after);
+    this.changed({ travelled: false });
+  }
+}

@@ -1,0 +1,140 @@
+//! `GET /v1/items/{id}/picture`: the picture of an item, or a thumbnail of it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::Response;
+use serde::Deserialize;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::body;
+use super::fault::{Answer, Fault};
+use super::items::named;
+use super::run::Generation;
+use super::shelf::Shelf;
+use super::state::App;
+use super::thumbnail;
+
+/// Bytes of thumbnails kept in memory.
+const KEPT: usize = 64 << 20;
+/// The largest side of a thumbnail.
+const LARGEST: u32 = 2048;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Which {
+    model: Option<String>,
+    modality: Option<String>,
+    size: Option<u32>,
+}
+
+/// Model, generation, modality, id, where an inserted picture is, size.
+type Key = (String, u64, String, String, u64, u32);
+
+/// Thumbnails, the oldest forgotten first.
+#[derive(Default)]
+pub(crate) struct Thumbnails(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    by_key: HashMap<Key, Bytes>,
+    order: VecDeque<Key>,
+    bytes: usize,
+}
+
+impl Thumbnails {
+    fn get(&self, key: &Key) -> Option<Bytes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).by_key.get(key).cloned()
+    }
+
+    fn put(&self, key: Key, bytes: Bytes) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if bytes.len() > KEPT / 16 || kept.by_key.contains_key(&key) {
+            return;
+        }
+        kept.bytes += bytes.len();
+        kept.by_key.insert(key.clone(), bytes);
+        kept.order.push_back(key);
+        while kept.bytes > KEPT
+            && let Some(oldest) = kept.order.pop_front()
+        {
+            let gone = kept.by_key.remove(&oldest).map_or(0, |bytes| bytes.len());
+            kept.bytes -= gone;
+        }
+    }
+}
+
+pub(crate) async fn get(State(app): State<Arc<App>>, request: Request) -> Answer<Response> {
+    let known = request.headers().get(header::IF_NONE_MATCH).cloned();
+    let (id, Which { model, modality, size }) = body::path_and_query(request).await?;
+    if size.is_some_and(|size| size == 0 || size > LARGEST) {
+        return Err(Fault::bad(format!("the size is 1 to {LARGEST} pixels")).at("size"));
+    }
+    let model = app.model(model.as_deref())?;
+    let shelf = Arc::clone(named(&model, modality.as_deref())?);
+    let missing = || {
+        Fault::missing(format!("{} has no item {id:?} with a picture", shelf.modality))
+            .at("id")
+    };
+    if shelf.view().find(&id)?.is_none() {
+        return Err(missing());
+    }
+    let inserted =
+        shelf.records.get(&id).map(|record| record.picture.map_or(0, |p| p.start));
+    let place = inserted.map_or(u64::MAX, |start| start);
+    let key = (
+        model.name.clone(),
+        model.number,
+        shelf.modality.clone(),
+        id.clone(),
+        place,
+        size.unwrap_or(0),
+    );
+    let bytes = match app.thumbnails.get(&key) {
+        Some(bytes) => bytes,
+        None => {
+            let (name, worker, from) = (id.clone(), Arc::clone(&model), Arc::clone(&shelf));
+            let made = app.workers.run(move || make(&worker, &from, &name, size)).await??;
+            let bytes = Bytes::from(made.ok_or_else(missing)?);
+            app.thumbnails.put(key, bytes.clone());
+            bytes
+        }
+    };
+    let tag = format!("\"{:016x}\"", xxh3_64(&bytes));
+    let fresh = known.is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let response = Response::builder()
+        .header(header::ETAG, tag)
+        .header(header::CACHE_CONTROL, "private, max-age=60");
+    let response = match fresh {
+        true => response.status(StatusCode::NOT_MODIFIED).body(Body::empty()),
+        false => response
+            .header(header::CONTENT_TYPE, thumbnail::media_type(&bytes))
+            .body(bytes.into()),
+    };
+    response.map_err(Fault::ours)
+}
+
+/// The picture as it was inserted, or as the data set has it.
+fn make(
+    model: &Generation,
+    shelf: &Shelf,
+    id: &str,
+    size: Option<u32>,
+) -> Answer<Option<Vec<u8>>> {
+    let file = match shelf.records.get(id) {
+        Some(record) => record.picture.map(|piece| shelf.records.piece(piece)).transpose(),
+        None => model.shown.picture(&shelf.modality, id),
+    };
+    let file = file.map_err(|err| Fault::ours(format!("{err:#}")))?;
+    let made = file.map(|file| match size {
+        Some(size) => thumbnail::make(file, size),
+        None => thumbnail::plain(file),
+    });
+    made.transpose().map_err(|err| {
+        tracing::warn!(modality = shelf.modality, id, error = %format!("{err:#}"), "a picture cannot be shown");
+        Fault::missing(format!("the picture of {id:?} is damaged: {err:#}")).at("id")
+    })
+}

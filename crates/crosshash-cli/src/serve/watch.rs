@@ -1,0 +1,127 @@
+//! Around every request: who asks, how long it may take, what is counted, logged and added to the
+//! answer. And the paths that tell how the server is.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Value, json};
+
+use super::fault::{Answer, Fault};
+use super::state::App;
+
+/// The page and what tells nothing of the items: open to all, so that the page can ask for the
+/// token.
+const OPEN: [&str; 4] = ["/", "/page/{file}", "/healthz", "/openapi.json"];
+
+pub(crate) async fn around(
+    State(app): State<Arc<App>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let started = Instant::now();
+    let method = known(request.method());
+    let matched =
+        request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let route = matched.unwrap_or_else(|| "other".into());
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let preflight = request.method() == Method::OPTIONS && app.guard.cors.is_some();
+    let admitted = app.guard.admit(
+        request.headers(),
+        request.uri().host(),
+        preflight || OPEN.contains(&route.as_str()),
+    );
+    let mut response = match admitted {
+        Err(fault) => fault.into_response(),
+        Ok(()) if preflight => StatusCode::NO_CONTENT.into_response(),
+        Ok(()) => {
+            // In a task of its own: a slip ends this request and nothing else.
+            let work = tokio::spawn(next.run(request));
+            let abort = work.abort_handle();
+            // A body may take as long again to arrive.
+            match tokio::time::timeout(2 * app.limits.time, work).await {
+                Ok(Ok(response)) => response,
+                Ok(Err(err)) => Fault::ours(err).into_response(),
+                Err(_) => {
+                    abort.abort();
+                    Fault::busy("the answer took too long; ask for less, or later")
+                        .into_response()
+                }
+            }
+        }
+    };
+    let headers = response.headers_mut();
+    let fixed = [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+    ];
+    for (name, value) in fixed {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers
+        .entry(header::CONTENT_SECURITY_POLICY)
+        .or_insert(HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"));
+    if let Some(allowed) = &app.guard.cors
+        && origin.is_some_and(|origin| origin.as_bytes() == allowed.as_bytes())
+        && let Ok(value) = HeaderValue::from_str(allowed)
+    {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, value);
+        headers.insert(header::VARY, HeaderValue::from_static("Origin"));
+        headers.insert(
+            header::ACCESS_CONTROL_ALLOW_HEADERS,
+            HeaderValue::from_static("authorization, content-type"),
+        );
+        headers.insert(
+            header::ACCESS_CONTROL_ALLOW_METHODS,
+            HeaderValue::from_static("GET, POST, DELETE"),
+        );
+    }
+    let (status, took) = (response.status().as_u16(), started.elapsed());
+    app.metrics.note(&route, method, status, took);
+    let micros = super::brain::micros(started);
+    tracing::debug!(method, route, status, micros, "request");
+    response
+}
+
+/// The methods that are counted by name; whatever else is typed must not fill the memory.
+fn known(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::DELETE => "DELETE",
+        Method::HEAD => "HEAD",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    }
+}
+
+pub(crate) async fn no_such_path() -> Fault {
+    Fault::missing("there is nothing at this path; see /openapi.json").at("path")
+}
+
+pub(crate) async fn no_such_method() -> Fault {
+    Fault::method()
+}
+
+/// Whether the server answers, and with which models.
+pub(crate) async fn health(State(app): State<Arc<App>>) -> Json<Value> {
+    let models = app.models();
+    let models: Vec<&String> = models.all.keys().collect();
+    Json(json!({ "status": "ok", "models": models, "version": env!("CARGO_PKG_VERSION") }))
+}
+
+/// Counts for Prometheus.
+pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Answer<Response> {
+    let text = app.metrics.to_text(&app.gauges());
+    Response::builder()
+        .header(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")
+        .body(Body::from(text))
+        .map_err(Fault::ours)
+}

@@ -1,0 +1,504 @@
+//! The page in a real browser: Chromium against the real program serving a real run.
+//!
+//! Without Chromium and its driver these tests say so and do nothing, except where CI=true: there
+//! they fail. CROSSHASH_SHOTS=FOLDER leaves a picture of every view.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod driver;
+
+use std::f64::consts::TAU;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use driver::{Browser, DOWN, Driver, ENTER, ESCAPE, RIGHT, SPACE, ask};
+use serde_json::{Value, json};
+
+/// Ids on the page, in order, once there are some and nothing is under way.
+const IDS: &str = "
+    if (document.querySelector('#results').getAttribute('aria-busy') === 'true') return null;
+    const ids = [...document.querySelectorAll('.hit[data-id]')].map((hit) => hit.dataset.id);
+    return ids.length > 0 ? ids : null;";
+
+/// A thing people do.
+type Step = fn(&Site, &Browser);
+
+/// The program, serving a run that was trained for this.
+struct Site {
+    process: Child,
+    url: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Site {
+    /// Trains a small model on emoji and serves it.
+    fn start() -> Site {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("emoji");
+        let program = env!("CARGO_BIN_EXE_crosshash");
+        let settings = ["epochs=12", "hidden=192", "hidden_sparse=192", "rate=0.3"];
+        let training = Command::new(program)
+            .args(["train", "emoji", "--out"])
+            .arg(&run)
+            .args(settings.iter().flat_map(|setting| ["--set", setting]))
+            .output()
+            .unwrap();
+        assert!(training.status.success(), "{}", String::from_utf8_lossy(&training.stderr));
+        let mut process = Command::new(program)
+            .arg("serve")
+            .arg(&run)
+            .args(["--addr", "127.0.0.1:0"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let address = |line: String| {
+            let rest = &line[line.find("http://")?..];
+            Some(rest.split_whitespace().next()?.trim_end_matches('/').to_owned())
+        };
+        let url = lines.find_map(|line| address(line.ok()?));
+        // Someone has to go on reading, or the server's log would fill the pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        Site { process, url: url.expect("the server says where it is"), _folder: folder }
+    }
+
+    fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
+
+    /// The ids that the server itself answers.
+    fn answer(&self, query: &Value, target: &str, filter: Option<&str>) -> Vec<String> {
+        let mut request = json!({"query": query, "target": target, "k": 24});
+        if let Some(filter) = filter {
+            request["filter"] = filter.into();
+        }
+        let (status, answer) = ask("POST", &self.at("/v1/search"), Some(&request));
+        assert_eq!(status, 200, "{answer}");
+        strings(
+            &answer["hits"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|hit| hit["id"].clone())
+                .collect(),
+        )
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn strings(values: &Value) -> Vec<String> {
+    values
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|value| value.as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// The ids on the page.
+fn ids(browser: &Browser) -> Vec<String> {
+    strings(&browser.until("there are hits", IDS))
+}
+
+/// Waits until the page shows exactly these, in this order.
+fn shows(browser: &Browser, what: &str, wanted: &[String]) {
+    let script = format!(
+        "const ids = (() => {{ {IDS} }})(); return ids && ids.join() === {}",
+        json!(wanted.join(","))
+    );
+    browser.until(what, &script);
+}
+
+/// How many of the first twelve hits carry a label.
+fn carrying(browser: &Browser, label: &str) -> u64 {
+    let script = format!(
+        "return [...document.querySelectorAll('.hit')].slice(0, 12)
+             .filter((hit) => hit.dataset.labels.split('\\n').includes({})).length",
+        json!(label)
+    );
+    browser.run(&script).as_u64().unwrap()
+}
+
+#[test]
+fn people_can_use_the_page() {
+    let programs = match driver::programs() {
+        Ok(programs) => programs,
+        Err(missing) => {
+            let message = format!(
+                "THE BROWSER TESTS DID NOT RUN: {missing} (Debian: apt-get install chromium chromium-driver)"
+            );
+            assert!(std::env::var("CI").as_deref() != Ok("true"), "{message}");
+            // Past the harness, which would swallow what a passing test prints.
+            writeln!(std::io::stderr(), "\n{message}\n").unwrap();
+            return;
+        }
+    };
+    let site = Site::start();
+    let driver = Driver::start(programs);
+    let browser = driver.browser();
+    let steps: [(&str, Step); 12] = [
+        ("the empty page offers ways to start", starting),
+        ("a word finds the right pictures", typing),
+        ("a result is explained", explaining),
+        ("labels filter", filtering),
+        ("more like this", following),
+        ("addresses can be shared and gone back to", sharing),
+        ("a drawing is answered", drawing),
+        ("a picture is answered", uploading),
+        ("everything works by keyboard", pressing),
+        ("dark and narrow", squeezing),
+        ("the model is shown", inspecting),
+        ("errors are told", failing),
+    ];
+    for (name, step) in steps {
+        #[expect(clippy::print_stdout, reason = "says where it was, should it fail")]
+        {
+            println!("{name}");
+        }
+        step(&site, &browser);
+        let complaints = browser.complaints();
+        assert!(complaints.is_empty(), "{name}: the browser complains: {complaints:#?}");
+    }
+}
+
+fn starting(site: &Site, browser: &Browser) {
+    browser.open(&site.at("/"));
+    browser.until(
+        "words to try",
+        "return document.querySelectorAll('.tries .chip').length >= 3",
+    );
+    browser.until(
+        "pictures to start from",
+        "const all = [...document.querySelectorAll('.starter img')];
+         return all.length >= 8 && all.every((img) => img.naturalWidth > 0 && img.alt !== '')",
+    );
+    browser.shot("start");
+}
+
+fn typing(site: &Site, browser: &Browser) {
+    for (word, label) in [
+        ("flag", "group Flags"),
+        ("cat", "group Animals & Nature"),
+        ("fruit", "group Food & Drink"),
+    ] {
+        browser.run(
+            "document.querySelector('#q').value = ''; document.querySelector('#q').focus()",
+        );
+        browser.keys(word);
+        shows(browser, word, &site.answer(&json!({"text": word}), "picture", None));
+        let right = carrying(browser, label);
+        assert!(right >= 7, "{word:?}: only {right} of 12 are {label:?}");
+    }
+    browser.until(
+        "every picture is there, and named for those who do not see it",
+        "return [...document.querySelectorAll('.hit img')].slice(0, 12)
+             .every((img) => img.complete && img.naturalWidth > 0 && img.alt.length > 1)",
+    );
+    assert!(browser.url().ends_with("/?q=fruit"), "{}", browser.url());
+    browser.shot("search");
+    browser.click("#targets [data-value=words]");
+    shows(browser, "texts", &site.answer(&json!({"text": "fruit"}), "words", None));
+    browser.until(
+        "texts are listed",
+        "return document.querySelectorAll('.hits.rows .hit-name').length > 5",
+    );
+    browser.shot("list");
+    browser.click("#targets [data-value=picture]");
+    browser.until(
+        "pictures again",
+        "return document.querySelector('.hits.grid .hit[data-id]')",
+    );
+}
+
+fn explaining(site: &Site, browser: &Browser) {
+    let request = json!({"query": {"text": "fruit"}, "target": "picture", "k": 1});
+    let (_, answer) = ask("POST", &site.at("/v1/search"), Some(&request));
+    let hex = answer["query"]["code"].as_str().unwrap();
+    let byte = |at: usize| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap();
+    let bits: Vec<bool> = (0..64).map(|bit| byte(bit / 8) >> (bit % 8) & 1 == 1).collect();
+    let drawn = browser.run(
+        "return [...document.querySelectorAll('#code-grid rect')]
+             .map((bit) => bit.classList.contains('on'))",
+    );
+    assert_eq!(drawn, json!(bits), "bit b of byte j is bit 8j+b: {hex}");
+    browser.hover(".hit:nth-child(9) .hit-button");
+    browser.until(
+        "as many bits are marked as differ",
+        "const hit = document.querySelector('.hit:nth-child(9)');
+         return document.querySelectorAll('#code-grid .differs').length === Number(hit.dataset.distance)",
+    );
+    browser.shot("bits");
+    browser.click(".hit:nth-child(3) .hit-button");
+    browser.until(
+        "the panel explains it",
+        "const panel = document.querySelector('#explain');
+         const hit = document.querySelector('.hit:nth-child(3)');
+         return !panel.hidden
+             && panel.querySelectorAll('.bits .differs').length === Number(hit.dataset.distance)
+             && panel.querySelectorAll('.chips .chip').length === hit.dataset.labels.split('\\n').length
+             && panel.querySelectorAll('.centres li').length === 5
+             && panel.innerText.includes('Search')",
+    );
+    browser.until(
+        "its words are there too",
+        "return document.querySelector('.also blockquote')",
+    );
+    browser.shot("explain");
+}
+
+fn filtering(site: &Site, browser: &Browser) {
+    let label = "keyword fruit";
+    browser.fill("#labels-search", "fruit");
+    browser.click(&format!("#labels-list input[value={}]", json!(label)));
+    let filter = format!("label in (\"{label}\")");
+    let wanted = site.answer(&json!({"text": "fruit"}), "picture", Some(&filter));
+    shows(browser, "only items with the label", &wanted);
+    assert_eq!(carrying(browser, label), 12.min(wanted.len() as u64));
+    assert!(browser.url().contains("labels=keyword+fruit"), "{}", browser.url());
+    browser.shot("filter");
+    browser.click("#labels-clear");
+    shows(browser, "all again", &site.answer(&json!({"text": "fruit"}), "picture", None));
+}
+
+fn following(site: &Site, browser: &Browser) {
+    let first = ids(browser).swap_remove(0);
+    browser.click(".hit:nth-child(1) .hit-button");
+    browser.click("#explain [data-more=drawing]");
+    let query = json!({"item": {"id": first, "modality": "picture"}});
+    shows(browser, "drawings like the picture", &site.answer(&query, "drawing", None));
+    assert!(browser.url().contains(&format!("item={first}&of=picture&target=drawing")));
+    browser.until(
+        "the query is shown",
+        "return document.querySelector('#asked').innerText.startsWith('Like ')",
+    );
+    browser.shot("more");
+}
+
+fn sharing(site: &Site, browser: &Browser) {
+    let (url, seen) = (browser.url(), ids(browser));
+    browser.reload();
+    shows(browser, "the same after a reload", &seen);
+    browser.back();
+    shows(browser, "back", &site.answer(&json!({"text": "fruit"}), "picture", None));
+    assert_eq!(browser.run("return document.querySelector('#q').value"), "fruit");
+    browser.open(&url);
+    shows(browser, "the same from its address", &seen);
+    let narrow = site
+        .at("/?q=flag&target=words&k=5&labels=group+Flags&labels=keyword+face&match=all");
+    browser.open(&narrow);
+    browser.until("nothing is both", "return document.querySelector('.message.empty')");
+    browser.open(&site.at("/?q=flag&target=words&k=5&labels=group+Flags"));
+    assert_eq!(ids(browser).len(), 5);
+}
+
+/// Points on an arc around a point.
+fn arc(x: f64, y: f64, radius: f64, from: f64, to: f64) -> Vec<(i32, i32)> {
+    let point = |step: u32| {
+        let turn = TAU * (from + (to - from) * f64::from(step) / 24.0);
+        #[expect(clippy::cast_possible_truncation, reason = "pixels")]
+        let whole = |value: f64| value.round() as i32;
+        (whole(x + radius * turn.cos()), whole(y + radius * turn.sin()))
+    };
+    (0..=24).map(point).collect()
+}
+
+/// The code in the address, once it stays the same.
+fn settled(browser: &Browser) -> Value {
+    let code = "return new URL(location).searchParams.get('code')";
+    let mut last = browser.until("there is a code", code);
+    loop {
+        std::thread::sleep(std::time::Duration::from_millis(400));
+        let now = browser.until("there is still a code", code);
+        if now == last {
+            return now;
+        }
+        last = now;
+    }
+}
+
+/// Waits for so many strokes on the pad.
+fn strokes(browser: &Browser, wanted: &str) {
+    let label = "return document.querySelector('#canvas').ariaLabel";
+    browser.until(wanted, &format!("{label} === 'Drawing area, {wanted}'"));
+}
+
+fn drawing(site: &Site, browser: &Browser) {
+    browser.open(&site.at("/"));
+    browser.click("#draw");
+    let place = "return document.querySelector('#canvas').getBoundingClientRect().top";
+    let before = browser.run(place);
+    browser.drag("#canvas", &arc(0.0, 0.0, 100.0, 0.0, 1.0));
+    let circle = settled(browser);
+    for stroke in [
+        arc(-40.0, -30.0, 8.0, 0.0, 1.0),
+        arc(40.0, -30.0, 8.0, 0.0, 1.0),
+        arc(0.0, 10.0, 55.0, 0.05, 0.45),
+    ] {
+        browser.drag("#canvas", &stroke);
+    }
+    strokes(browser, "4 strokes");
+    let face = settled(browser);
+    assert_ne!(circle, face, "eyes and a mouth make a difference");
+    assert_eq!(browser.run(place), before, "the pad stays where one draws");
+    let answer = site.answer(&json!({"code": face}), "picture", None);
+    shows(browser, "pictures like the drawing", &answer);
+    let right = carrying(browser, "group Smileys & Emotion");
+    assert!(right >= 5, "a smile finds smileys: {right} of 12");
+    browser.shot("draw");
+    for _ in 0..3 {
+        browser.click("#undo");
+    }
+    strokes(browser, "1 stroke");
+    assert_eq!(settled(browser), circle, "undone");
+    for _ in 0..3 {
+        browser.click("#redo");
+    }
+    strokes(browser, "4 strokes");
+    assert_eq!(settled(browser), face, "redone");
+    shows(browser, "the same answers", &answer);
+    let url = browser.url();
+    browser.reload();
+    shows(browser, "after a reload", &answer);
+    strokes(browser, "4 strokes");
+    browser.click("#wipe");
+    browser.until("wiped", "return !location.search.includes('code=')");
+    strokes(browser, "empty");
+    browser.drag("#canvas", &[(-110, -60), (110, -60), (-110, 60), (110, 60)]);
+    assert_ne!(settled(browser), face, "another shape, another code");
+    browser.open(&url);
+    shows(browser, "shared by its code", &answer);
+}
+
+fn uploading(site: &Site, browser: &Browser) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("apple.png");
+    let red_apple = "1f34e";
+    picture(
+        &site.at(&format!("/v1/items/{red_apple}/picture?modality=picture&size=512")),
+        &file,
+    );
+    browser.open(&site.at("/"));
+    browser.fill("#file", file.to_str().unwrap());
+    let code = browser.until("a code", "return new URL(location).searchParams.get('code')");
+    shows(
+        browser,
+        "pictures like it",
+        &site.answer(&json!({"code": code}), "picture", None),
+    );
+    let right = carrying(browser, "group Food & Drink");
+    assert!(right >= 6, "an apple finds food: {right} of 12");
+    browser.until(
+        "it is shown",
+        "return document.querySelector('#asked img').naturalWidth > 0",
+    );
+    browser.shot("upload");
+}
+
+fn picture(url: &str, file: &Path) {
+    let bytes = ureq::get(url).call().unwrap().body_mut().read_to_vec().unwrap();
+    fs_err::write(file, bytes).unwrap();
+}
+
+fn pressing(site: &Site, browser: &Browser) {
+    let focused = |what: &str, id: &str| {
+        let script = format!(
+            "return document.activeElement.closest('.hit')?.dataset.id === {}",
+            json!(id)
+        );
+        browser.until(what, &script);
+    };
+    browser.open(&site.at("/"));
+    browser.keys("/");
+    browser.until("/ goes to the box", "return document.activeElement.id === 'q'");
+    browser.keys("bird");
+    let found = site.answer(&json!({"text": "bird"}), "picture", None);
+    shows(browser, "birds", &found);
+    browser.keys(DOWN);
+    focused("down to the first", &found[0]);
+    browser.keys(RIGHT);
+    focused("right to the second", &found[1]);
+    browser.keys(SPACE);
+    browser.until("space explains", "return !document.querySelector('#explain').hidden");
+    browser.keys(ESCAPE);
+    browser.until("escape closes", "return document.querySelector('#explain').hidden");
+    focused("and goes back", &found[1]);
+    browser.keys(ENTER);
+    let query = json!({"item": {"id": found[1], "modality": "picture"}});
+    shows(browser, "enter finds more like it", &site.answer(&query, "picture", None));
+    browser.keys(ESCAPE);
+    browser.until("escape starts anew", "return !document.querySelector('#intro').hidden && location.search === '?target=picture'");
+}
+
+fn squeezing(site: &Site, browser: &Browser) {
+    browser.size(360, 740);
+    for view in ["/", "/?q=fruit", "/?q=fruit&target=words", "/?tab=model"] {
+        browser.open(&site.at(view));
+        let there = if view.contains("model") {
+            ".map-table"
+        } else if view.contains('q') {
+            ".hit[data-id]"
+        } else {
+            ".starter"
+        };
+        browser.until(view, &format!("return document.querySelector('{there}')"));
+        let wide = browser.run("return document.documentElement.scrollWidth");
+        assert!(wide.as_u64().unwrap() <= 360, "{view} is {wide} wide");
+    }
+    browser.open(&site.at("/?q=fruit"));
+    ids(browser);
+    browser.shot("phone");
+    browser.click("#draw");
+    browser.drag("#canvas", &arc(0.0, 0.0, 80.0, 0.0, 1.0));
+    ids(browser);
+    let wide = browser.run("return document.documentElement.scrollWidth");
+    assert!(wide.as_u64().unwrap() <= 360, "drawing is {wide} wide");
+    browser.shot("phone-draw");
+    browser.size(1280, 860);
+    browser.open(&site.at("/?q=fruit"));
+    let ground = "return getComputedStyle(document.documentElement).backgroundColor";
+    let light = browser.run(ground);
+    browser.click("#theme");
+    assert_ne!(browser.run(ground), light, "another ground");
+    browser.reload();
+    assert_ne!(browser.run(ground), light, "and it stays");
+    ids(browser);
+    browser.shot("dark");
+    browser.click("#theme");
+}
+
+fn inspecting(site: &Site, browser: &Browser) {
+    browser.open(&site.at("/?tab=model"));
+    browser.until(
+        "nine directions",
+        "return document.querySelectorAll('.map-cell').length === 9",
+    );
+    browser
+        .until("curves", "return document.querySelectorAll('.chart .line').length >= 11");
+    // The map takes a while to compute without optimisation; that it is announced is enough.
+    browser.until(
+        "a map, or word of it",
+        "return document.querySelector('.map-canvas') || document.body.innerText.includes('Being computed')",
+    );
+    browser.shot("model");
+    browser.back();
+}
+
+fn failing(site: &Site, browser: &Browser) {
+    browser.open(&site.at("/?q=fruit&labels=no+such+label"));
+    let said = browser.until(
+        "the server's words",
+        "return document.querySelector('.message.error')?.innerText",
+    );
+    assert!(said.as_str().unwrap().contains("no such label"), "{said}");
+    browser.shot("error");
+    let complaints = browser.complaints();
+    assert!(complaints.iter().all(|each| each.contains("400")), "{complaints:#?}");
+}

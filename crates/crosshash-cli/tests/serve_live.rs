@@ -1,0 +1,350 @@
+//! `crosshash serve` while things happen to it: inserts, reloads, signals, kill -9.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod serving;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crosshash_codes::format::CodeFile;
+use crosshash_codes::segments::Writer;
+use crosshash_codes::{Bits, Codes};
+use serde_json::{Value, json};
+use serving::{Client, Server, json, refused, run, train};
+
+fn insert(client: &mut Client, id: &str, text: &str) -> Value {
+    let body = json!({"modality": "words", "items": [{"id": id, "text": text, "meta": {"of": text}}]});
+    json(201, client.json("POST", "/v1/items", &body.to_string()))
+}
+
+fn item(client: &mut Client, id: &str) -> Value {
+    json(200, client.get(&format!("/v1/items/{id}?modality=words")))
+}
+
+#[test]
+fn items_come_change_and_go_and_outlive_the_server() {
+    let (_dir, run) = run();
+    let mut server = Server::start(&run, &[]);
+    let mut client = server.client();
+    let before = json(200, client.get("/v1/models"))["models"][0]["modalities"][2]["items"]
+        .as_u64()
+        .unwrap();
+    assert_eq!(
+        insert(&mut client, "mine", "a grey cat"),
+        json!({"inserted": 1, "replaced": 0})
+    );
+    let first = item(&mut client, "mine");
+    assert_eq!(
+        (&first["text"], &first["meta"]["of"]),
+        (&json!("a grey cat"), &json!("a grey cat"))
+    );
+    let found = json(200, client.json("POST", "/v1/search", &json!({"query": {"text": "a grey cat"}, "target": "words", "filter": "id = mine"}).to_string()));
+    let own = &found["hits"][0];
+    assert_eq!((&own["distance"], &own["text"]), (&json!(0), &json!("a grey cat")));
+    assert_eq!(found["searched"], before + 1);
+    assert_eq!(
+        insert(&mut client, "mine", "a blue whale"),
+        json!({"inserted": 0, "replaced": 1})
+    );
+    assert_eq!(item(&mut client, "mine")["text"], "a blue whale");
+    // a picture with an item, and a label; a thumbnail of it
+    let picture = client.get("/v1/items/1f408/picture?modality=picture").unwrap().body;
+    use base64::Engine as _;
+    let picture = base64::engine::general_purpose::STANDARD.encode(picture);
+    let label =
+        json(200, client.get("/v1/models"))["models"][0]["labels"][0]["name"].clone();
+    let body = json!({"modality": "picture", "items": [{"id": "my photo", "picture": picture, "labels": [label], "text": "on the sofa"}]});
+    json(201, client.json("POST", "/v1/items", &body.to_string()));
+    let photo = json(200, client.get("/v1/items/my%20photo?modality=picture"));
+    assert_eq!(photo["labels"], json!([label]));
+    let cat = json(200, client.get("/v1/items/1f408?modality=picture"));
+    assert_eq!(photo["code"], cat["code"], "the same picture has the same code");
+    let shown = client.get(photo["picture"].as_str().unwrap()).unwrap();
+    assert_eq!((shown.status, shown.header("content-type")), (200, Some("image/png")));
+    // one of the data set goes, and one that was never there
+    let gone = json(
+        200,
+        client.json(
+            "DELETE",
+            "/v1/items",
+            &json!({"modality": "words", "ids": ["1f408", "nothing"]}).to_string(),
+        ),
+    );
+    assert_eq!(gone, json!({"deleted": 1, "missing": ["nothing"]}));
+    refused(404, client.get("/v1/items/1f408?modality=words"));
+    // stopped politely, it ends well; started again, everything is as it was
+    server.signal("-TERM");
+    assert!(server.child.wait().unwrap().success(), "{}", server.said.lock().unwrap());
+    let server = Server::start(&run, &[]);
+    let mut client = server.client();
+    assert_eq!(item(&mut client, "mine")["text"], "a blue whale");
+    assert_eq!(json(200, client.get("/v1/items/my%20photo?modality=picture")), photo);
+    assert_eq!(client.get(photo["picture"].as_str().unwrap()).unwrap().body, shown.body);
+    refused(404, client.get("/v1/items/1f408?modality=words"));
+}
+
+/// Searches as fast as it can until told to stop; every answer must be right.
+fn search_on(
+    server: &Server,
+    over: &AtomicBool,
+    generations: &Mutex<BTreeMap<u64, usize>>,
+) -> usize {
+    let mut client = server.client();
+    let mut asked = 0;
+    while !over.load(Ordering::Relaxed) {
+        let body = json!({"query": {"text": "cat"}, "target": "words", "k": 5});
+        let found = json(200, client.json("POST", "/v1/search", &body.to_string()));
+        assert_eq!(found["hits"].as_array().unwrap().len(), 5);
+        *generations
+            .lock()
+            .unwrap()
+            .entry(found["generation"].as_u64().unwrap())
+            .or_default() += 1;
+        asked += 1;
+    }
+    asked
+}
+
+#[test]
+fn a_new_run_is_taken_over_and_no_request_is_dropped() {
+    let (dir, run) = run();
+    let server = Server::start(&run, &[]);
+    let (over, generations) = (AtomicBool::new(false), Mutex::new(BTreeMap::new()));
+    let mut client = server.client();
+    insert(&mut client, "mine", "a grey cat");
+    json(
+        200,
+        client.json(
+            "DELETE",
+            "/v1/items",
+            &json!({"modality": "words", "ids": ["1f408"]}).to_string(),
+        ),
+    );
+    let old = item(&mut client, "mine");
+    // trained anew elsewhere, with another seed; then put in place of the old one, file by file
+    let other = dir.path().join("other");
+    train(&other, 7);
+    let inserted = AtomicUsize::new(0);
+    let asked: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3)
+            .map(|_| scope.spawn(|| search_on(&server, &over, &generations)))
+            .collect();
+        let inserts = scope.spawn(|| {
+            let mut client = server.client();
+            while !over.load(Ordering::Relaxed) {
+                let n = inserted.fetch_add(1, Ordering::Relaxed);
+                insert(&mut client, &format!("live {n}"), &format!("thing number {n}"));
+            }
+        });
+        std::thread::sleep(Duration::from_millis(300));
+        // the same run again, by request and by signal
+        assert_eq!(
+            json(200, client.request("POST", "/v1/models/small/reload", "", &[]))["generation"],
+            2
+        );
+        server.signal("-HUP");
+        wait(|| json(200, client.get("/v1/models"))["models"][0]["generation"] == 3);
+        for name in ["model.safetensors", "model.json", "config.toml", "history.csv"] {
+            fs_err::copy(other.join(name), run.join(name)).unwrap();
+        }
+        for entry in fs_err::read_dir(other.join("codes")).unwrap() {
+            let path = entry.unwrap().path();
+            fs_err::copy(&path, run.join("codes").join(path.file_name().unwrap())).unwrap();
+        }
+        fs_err::copy(other.join("report.json"), run.join("report.json")).unwrap();
+        // noticed by itself
+        wait(|| json(200, client.get("/v1/models"))["models"][0]["generation"] == 4);
+        std::thread::sleep(Duration::from_millis(300));
+        over.store(true, Ordering::Relaxed);
+        inserts.join().unwrap();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    let seen = generations.lock().unwrap().clone();
+    assert!(asked > 20 && seen.contains_key(&1) && seen.contains_key(&4), "{seen:?}");
+    // what was inserted is encoded by the new model, what was deleted stays so
+    let new = item(&mut client, "mine");
+    assert_eq!(new["text"], old["text"]);
+    assert_ne!(new["code"], old["code"], "encoded by the new model");
+    let encoded = json(
+        200,
+        client.json(
+            "POST",
+            "/v1/encode",
+            &json!({"query": {"text": "a grey cat"}}).to_string(),
+        ),
+    );
+    assert_eq!(encoded["code"], new["code"]);
+    refused(404, client.get("/v1/items/1f408?modality=words"));
+    let count = inserted.load(Ordering::Relaxed);
+    assert!(count > 2);
+    for n in 0..count {
+        let text = format!("thing number {n}");
+        let kept = item(&mut client, &format!("live%20{n}"));
+        assert_eq!(kept["text"], text);
+        let encoded = json(
+            200,
+            client.json(
+                "POST",
+                "/v1/encode",
+                &json!({"query": {"text": text}}).to_string(),
+            ),
+        );
+        assert_eq!(encoded["code"], kept["code"], "{n}");
+    }
+    // a run that cannot be opened changes nothing
+    fs_err::write(run.join("model.json"), "{").unwrap();
+    let message = refused(409, client.request("POST", "/v1/models/small/reload", "", &[]));
+    assert!(message.contains("goes on as it was"), "{message}");
+    insert(&mut client, "after", "still here");
+    assert_eq!(item(&mut client, "after")["text"], "still here");
+}
+
+fn wait(mut done: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < Duration::from_secs(60), "waited too long");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// An index without a model; ids are numbers.
+fn index(folder: &std::path::Path) {
+    let words = (0..2000_u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
+    let codes = Codes::from_words(Bits::new(64).unwrap(), words).unwrap();
+    Writer::create(folder, Bits::new(64).unwrap(), &[])
+        .unwrap()
+        .insert(&CodeFile::new(codes))
+        .unwrap();
+}
+
+/// Inserts from several connections, kill -9 at any moment: what was acknowledged is there. More
+/// rounds by CROSSHASH_KILLS.
+#[test]
+fn kill_9_under_inserts_loses_nothing_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("index");
+    index(&place);
+    let rounds: u64 = std::env::var("CROSSHASH_KILLS").map_or(4, |n| n.parse().unwrap());
+    // id -> the text that was acknowledged last, none if its deletion was; and what was on its way
+    let told: Arc<Mutex<BTreeMap<u64, Option<String>>>> = Arc::default();
+    let pending: Arc<Mutex<BTreeMap<u64, Vec<Option<String>>>>> = Arc::default();
+    let mut acknowledged = 0;
+    for round in 0..=rounds {
+        let mut server = Server::start(&place, &[]);
+        let mut client = server.client();
+        for (id, text) in told.lock().unwrap().iter_mut() {
+            let reply = client.get(&format!("/v1/items/{id}")).unwrap();
+            let now = match reply.status {
+                200 => Some(
+                    serde_json::from_slice::<Value>(&reply.body).unwrap()["text"]
+                        .as_str()
+                        .unwrap()
+                        .to_owned(),
+                ),
+                _ => None,
+            };
+            let maybe = pending.lock().unwrap().remove(id).unwrap_or_default();
+            assert!(
+                now == *text || maybe.contains(&now),
+                "round {round}: {id} is {now:?}, acknowledged was {text:?}"
+            );
+            *text = now;
+        }
+        pending.lock().unwrap().clear();
+        if round == rounds {
+            break;
+        }
+        let address = server.addr;
+        let threads: Vec<_> = (0..4_u64)
+            .map(|thread| {
+                let (told, pending) = (Arc::clone(&told), Arc::clone(&pending));
+                std::thread::spawn(move || {
+                    let mut client = Client::new(address);
+                    let mut done = 0;
+                    for n in 0.. {
+                        // ids of its own, again and again
+                        let id = 10_000 + thread * 1000 + (round * 7 + n) % 50;
+                        let text = (n % 5 != 4).then(|| format!("round {round}, {n}"));
+                        pending.lock().unwrap().entry(id).or_default().push(text.clone());
+                        told.lock().unwrap().entry(id).or_default();
+                        let reply = match &text {
+                            Some(text) => {
+                                let item = json!({"id": id, "code": format!("{:016x}", id * n), "text": text});
+                                client.json("POST", "/v1/items", &json!({"modality": "items", "items": [item]}).to_string())
+                            }
+                            None => client.json("DELETE", "/v1/items", &json!({"modality": "items", "ids": [id]}).to_string()),
+                        };
+                        let Ok(reply) = reply else { break };
+                        assert!(reply.status < 300, "{}", reply.text());
+                        told.lock().unwrap().insert(id, text);
+                        pending.lock().unwrap().remove(&id);
+                        done += 1;
+                    }
+                    done
+                })
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(300 + 137 * round));
+        server.child.kill().unwrap(); // SIGKILL
+        server.child.wait().unwrap();
+        acknowledged +=
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>();
+    }
+    assert!(acknowledged > 10 * rounds, "{acknowledged} in {rounds} rounds");
+    assert!(told.lock().unwrap().len() > 50);
+}
+
+#[test]
+fn several_models_and_an_index_at_once() {
+    let (dir, _run) = run();
+    index(&dir.path().join("codes only"));
+    let server = Server::start(dir.path(), &["--default", "codes only"]);
+    let mut client = server.client();
+    let models = json(200, client.get("/v1/models"));
+    assert_eq!(models["default"], "codes only");
+    assert_eq!(models["models"].as_array().unwrap().len(), 2);
+    let found = json(
+        200,
+        client.json(
+            "POST",
+            "/v1/search",
+            &json!({"query": {"code": "0000000000000000"}, "k": 3}).to_string(),
+        ),
+    );
+    assert_eq!(
+        (&found["hits"][0]["id"], &found["hits"][0]["distance"]),
+        (&json!("0"), &json!(0))
+    );
+    assert_eq!(found["searched"], 2000);
+    let asked = refused(
+        400,
+        client.json("POST", "/v1/search", &json!({"query": {"text": "cat"}}).to_string()),
+    );
+    assert_eq!(
+        asked,
+        "query: codes only is an index without a model: ask by code or by item"
+    );
+    let named = refused(400, client.json("POST", "/v1/items", &json!({"modality": "items", "items": [{"id": "x", "code": "00000000000000ff"}]}).to_string()));
+    assert_eq!(named, "items[0].id: ids of this index are whole numbers");
+    let words = json(
+        200,
+        client.json(
+            "POST",
+            "/v1/search",
+            &json!({"model": "small", "query": {"text": "cat"}, "target": "words", "k": 3})
+                .to_string(),
+        ),
+    );
+    assert_eq!(words["model"], "small");
+    refused(
+        404,
+        client.json(
+            "POST",
+            "/v1/search",
+            &json!({"model": "large", "query": {"text": "cat"}}).to_string(),
+        ),
+    );
+}

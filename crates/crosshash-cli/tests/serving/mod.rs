@@ -1,0 +1,145 @@
+//! What the tests of the server share: a small run, servers over copies of it, a client.
+
+#![allow(dead_code, reason = "each file of tests uses a part")]
+
+#[path = "../../src/command/bench/serve/client.rs"]
+pub(crate) mod client;
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub(crate) use client::{Client, Reply};
+
+fn crosshash() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_crosshash"))
+}
+
+/// A run on the built-in data set, trained as little as can be, once for a file of tests.
+fn trained() -> &'static Path {
+    static RUN: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let made = || {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("small");
+        train(&run, 0);
+        (dir, run)
+    };
+    &RUN.get_or_init(made).1
+}
+
+/// Trains with some seed into a folder.
+pub(crate) fn train(run: &Path, seed: u64) {
+    let settings = [
+        "epochs=1",
+        "hidden=16",
+        "hidden_sparse=16",
+        "bits=32",
+        "validation=0.0",
+        &format!("seed={seed}"),
+    ];
+    let output = crosshash()
+        .args(["train", "emoji", "--out"])
+        .arg(run)
+        .args(settings.iter().flat_map(|setting| ["--set", setting]))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs_err::create_dir_all(to).unwrap();
+    for entry in fs_err::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy(&path, &target);
+        } else {
+            fs_err::copy(&path, &target).unwrap();
+        }
+    }
+}
+
+/// A copy of the run, for a test of its own.
+pub(crate) fn run() -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let run = dir.path().join("small");
+    copy(trained(), &run);
+    (dir, run)
+}
+
+/// A server that is stopped with the test.
+pub(crate) struct Server {
+    pub(crate) child: Child,
+    pub(crate) addr: SocketAddr,
+    pub(crate) said: Arc<Mutex<String>>,
+}
+
+impl Server {
+    pub(crate) fn start(place: &Path, more: &[&str]) -> Server {
+        let mut child = crosshash()
+            .arg("serve")
+            .arg(place)
+            .args(["--addr", "127.0.0.1:0", "--log", "json"])
+            .args(more)
+            .env_remove("CROSSHASH_TOKEN")
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let said = Arc::new(Mutex::new(String::new()));
+        let addr = lines.by_ref().map(Result::unwrap).find_map(|line| {
+            said.lock().unwrap().push_str(&format!("{line}\n"));
+            let rest = line.split_once(" at http://")?.1.split('/').next()?.to_owned();
+            rest.parse().ok()
+        });
+        let log = Arc::clone(&said);
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                log.lock().unwrap().push_str(&format!("{line}\n"));
+            }
+        });
+        let addr = addr.unwrap_or_else(|| panic!("not started: {}", said.lock().unwrap()));
+        Server { child, addr, said }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::new(self.addr)
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The JSON of an answer that must have a status.
+#[track_caller]
+pub(crate) fn json(status: u16, reply: std::io::Result<Reply>) -> Value {
+    let reply = reply.unwrap();
+    assert_eq!(reply.status, status, "{}", reply.text());
+    serde_json::from_slice(&reply.body).unwrap_or(Value::Null)
+}
+
+/// The message of a refusal.
+#[track_caller]
+pub(crate) fn refused(status: u16, reply: std::io::Result<Reply>) -> String {
+    let value = json(status, reply);
+    format!(
+        "{}: {}",
+        value["error"]["where"].as_str().unwrap_or("-"),
+        value["error"]["message"].as_str().unwrap_or("no message")
+    )
+}
