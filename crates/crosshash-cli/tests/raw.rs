@@ -75,6 +75,7 @@ fn from_pictures_to_codes_and_back_by_a_picture() {
     pictures(folder);
     let mut train = vec!["train", ".", "--out", "run"];
     train.extend(QUICK);
+    train.extend(["--set", "epochs=80", "--set", "validation=0.0"]); // one step each
     let (stdout, stderr) = ends(0, folder, &train);
     assert!(stdout.contains("image -> text"), "{stdout}");
     assert!(

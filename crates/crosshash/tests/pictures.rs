@@ -147,7 +147,7 @@ fn bombs_are_refused() {
     fs_err::write(&path, &bytes).unwrap();
     let (pictures, _) = data::pictures(&path, "").unwrap();
     let text = files_of(&pictures)[0].clone().unwrap_err();
-    assert!(text.contains("it says it has 100 bytes, but has more"), "{text}");
+    assert!(text.contains("larger than its declared uncompressed size"), "{text}");
     // gzip of zeros: ratio 1,000
     let mut builder = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_gnu();
@@ -220,9 +220,10 @@ fn any_onnx_network_is_a_backbone() {
     fs_err::remove_file(dir.path().join("tiny.toml")).unwrap();
     let text = backbone::open(&network, &Weights::default()).unwrap_err().to_string();
     assert!(text.contains("needs a description beside it"), "{text}");
+    fs_err::write(dir.path().join("tiny.toml"), TINY).unwrap();
     fs_err::write(dir.path().join("tiny.onnx"), b"not a network").unwrap();
-    let text = refused(TINY);
-    assert!(!text.is_empty());
+    let text = backbone::open(&network, &Weights::default()).unwrap_err().to_string();
+    assert!(text.contains("tiny.onnx: not a readable ONNX network"), "{text}");
 }
 
 #[test]
@@ -358,9 +359,11 @@ fn bad_pictures_are_named_and_skipped_only_on_demand() {
 }
 
 /// `CROSSHASH_WEIGHTS=../shared/weights CROSSHASH_SKETCHY=.../sketchy125_128px.zip cargo test ...
-/// -- --ignored`: real weights against `fixtures/backbones.json`.
+/// -- --ignored`: real weights against the features in `CROSSHASH_GOLDEN`.
 #[test]
 #[ignore = "needs weights (CROSSHASH_WEIGHTS) and pictures (CROSSHASH_SKETCHY), which are not here"]
+#[expect(clippy::print_stdout, reason = "figures for the one who runs it by hand")]
+#[expect(clippy::cast_possible_truncation, reason = "inputs are defined as f32")]
 fn real_networks_agree_with_another_implementation() {
     let weights = std::env::var_os("CROSSHASH_WEIGHTS").expect("CROSSHASH_WEIGHTS");
     let golden = std::env::var_os("CROSSHASH_GOLDEN").expect("CROSSHASH_GOLDEN");
@@ -414,10 +417,8 @@ fn real_networks_agree_with_another_implementation() {
                     &rows(&given),
                     &floats(&one["features"]),
                 );
-                assert!(
-                    off < 1e-2 && cosine > 0.9999,
-                    "decoders and filters may round apart"
-                );
+                // Pillow decodes JPEG by libjpeg, which spreads colours otherwise than zune-jpeg.
+                assert!(off < 0.2 && cosine > 0.998);
             }
         }
     }

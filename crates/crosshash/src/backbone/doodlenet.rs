@@ -26,7 +26,7 @@ pub(super) static ABOUT: About = About {
     ml5-data-and-models/models/doodlenet FOLDER/doodlenet.onnx
   and name FOLDER by --weights or $CROSSHASH_WEIGHTS (the published weights are files of
   TensorFlow.js, which the script writes as ONNX)",
-    revision: 1,
+    revision: 2,
     open: |files, weights| {
         let recipe = Recipe {
             trim: true,

@@ -23,7 +23,7 @@ pub(super) static ABOUT: About = About {
   python crates/crosshash/src/backbone/export/efficientnet_lite0.py FOLDER/efficientnet_lite0.onnx
   and name FOLDER by --weights or $CROSSHASH_WEIGHTS (the published weights are a PyTorch file,
   which the script writes as ONNX)",
-    revision: 1,
+    revision: 2,
     open: |files, weights| {
         let recipe = Recipe {
             filter: Filter::Bicubic,

@@ -115,6 +115,9 @@ pub struct About {
     pub open: Open,
 }
 
+/// Opens a backbone with its files.
+pub type Open = fn(&[PathBuf], &Weights) -> Result<Box<dyn Backbone>>;
+
 /// A file of weights.
 pub struct WeightFile {
     /// Names under which it is known; the first one found is taken.

@@ -5,6 +5,7 @@
 //! | `format.rs` | what the first bytes say a file is |
 //! | `decode.rs` | JPEG, PNG, WebP, GIF, BMP, TIFF, by the `image` crate |
 //! | `svg.rs` | drawings in SVG, by `resvg` |
+//! | `resize.rs` | other sizes, as Pillow makes them |
 //! | `recipe.rs` | size, crop, channels and scaling that a network was trained with |
 //!
 //! Colour profiles are not applied: numbers are taken for sRGB, as training pipelines do.
@@ -12,6 +13,7 @@
 mod decode;
 mod format;
 mod recipe;
+mod resize;
 mod svg;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

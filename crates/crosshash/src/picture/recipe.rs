@@ -4,11 +4,10 @@
 //! In order: trim, resize and crop to a square, channels, then
 //! `(value * scale - mean) / std` with values from 0 to 255.
 
-use fast_image_resize::images::{Image, ImageRef};
-use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 use serde::{Deserialize, Serialize};
 
 use super::Picture;
+use super::resize::resize;
 use crate::{Error, Result};
 
 /// From a picture to the input of a network.
@@ -282,35 +281,4 @@ pub(crate) fn fit(
         rgb[start..start + row.len()].copy_from_slice(row);
     }
     Picture::new(size, size, rgb)
-}
-
-/// A picture of another size; the same picture if it has that size.
-pub(crate) fn resize(
-    picture: &Picture,
-    width: usize,
-    height: usize,
-    filter: Filter,
-) -> Picture {
-    if (picture.width(), picture.height()) == (width, height) {
-        return picture.clone();
-    }
-    let filter = match filter {
-        Filter::Area => FilterType::Box,
-        Filter::Bilinear => FilterType::Bilinear,
-        Filter::Bicubic => FilterType::CatmullRom,
-        Filter::Lanczos => FilterType::Lanczos3,
-    };
-    let side = |pixels: usize| u32::try_from(pixels).unwrap_or(u32::MAX);
-    let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(filter));
-    let mut small = Image::new(side(width), side(height), PixelType::U8x3);
-    ImageRef::new(
-        side(picture.width()),
-        side(picture.height()),
-        picture.rgb(),
-        PixelType::U8x3,
-    )
-    .ok()
-    .and_then(|large| Resizer::new().resize(&large, &mut small, &options).ok())
-    .unwrap_or_else(|| unreachable!("both pictures are of RGB and not empty"));
-    Picture::new(width, height, small.into_vec())
 }
