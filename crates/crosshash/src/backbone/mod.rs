@@ -88,9 +88,6 @@ pub struct Origin {
     pub digest: String,
 }
 
-/// Opens a backbone with its files, where the rest of the weights are.
-pub type Open = fn(&[PathBuf], &Weights) -> Result<Box<dyn Backbone>>;
-
 /// What is known of a backbone before it is opened.
 pub struct About {
     /// Its name.
