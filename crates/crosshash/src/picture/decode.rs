@@ -1,10 +1,11 @@
-//! Pictures of pixels, by the `image` crate (the Rust project's own; JPEG by `zune-jpeg`).
+//! Pictures of pixels, by the `image` crate (the Rust project's own); of JPEG it reads sizes and
+//! EXIF data, pixels come from `jpeg.rs`.
 
 use std::io::Cursor;
 
-use image::{DynamicImage, ImageDecoder as _, ImageFormat, ImageReader};
+use image::{DynamicImage, ImageDecoder as _, ImageFormat, ImageReader, RgbImage};
 
-use super::{Format, Limits, Picture};
+use super::{Format, Limits, Picture, jpeg};
 use crate::{Error, Result};
 
 pub(super) fn raster(bytes: &[u8], format: Format, limits: &Limits) -> Result<Picture> {
@@ -33,7 +34,20 @@ pub(super) fn raster(bytes: &[u8], format: Format, limits: &Limits) -> Result<Pi
     limits.check(u64::from(width), u64::from(height))?;
     decoder.set_limits(most).map_err(fault)?;
     let upright = decoder.orientation().map_err(fault)?;
-    let mut image = DynamicImage::from_decoder(decoder).map_err(fault)?;
+    let pixels = match format {
+        ImageFormat::Jpeg => jpeg::rgb(bytes)?,
+        _ => None,
+    };
+    let mut image = match pixels {
+        None => DynamicImage::from_decoder(decoder).map_err(fault)?,
+        Some((across, down, rgb)) => {
+            let same = (across, down) == (width as usize, height as usize);
+            let whole = RgbImage::from_raw(width, height, rgb).filter(|_| same);
+            whole
+                .ok_or_else(|| Error::content("damaged or not quite JPEG: of two sizes"))?
+                .into()
+        }
+    };
     image.apply_orientation(upright);
     let (width, height) = (image.width() as usize, image.height() as usize);
     let rgb = match image.color().has_alpha() {

@@ -3,7 +3,8 @@
 //! | file | what |
 //! |---|---|
 //! | `format.rs` | what the first bytes say a file is |
-//! | `decode.rs` | JPEG, PNG, WebP, GIF, BMP, TIFF, by the `image` crate |
+//! | `decode.rs` | PNG, WebP, GIF, BMP, TIFF, by the `image` crate |
+//! | `jpeg.rs` | JPEG, by libjpeg-turbo's decoder |
 //! | `svg.rs` | drawings in SVG, by `resvg` |
 //! | `resize.rs` | other sizes, as Pillow makes them |
 //! | `recipe.rs` | size, crop, channels and scaling that a network was trained with |
@@ -12,6 +13,7 @@
 
 mod decode;
 mod format;
+mod jpeg;
 mod recipe;
 mod resize;
 mod svg;

@@ -109,6 +109,16 @@ fn pictures_are_upright() {
 }
 
 #[test]
+fn a_jpeg_that_ends_too_soon_is_refused() {
+    let whole = file(&quarters(64).into(), ImageFormat::Jpeg);
+    assert!(decode(&whole, &Limits::default()).is_ok());
+    for cut in [whole.len() - 1, whole.len() - 2, whole.len() / 2, 200, 20] {
+        let err = decode(&whole[..cut], &Limits::default()).unwrap_err().to_string();
+        assert!(err.starts_with("damaged or not quite JP"), "cut at {cut}: {err}");
+    }
+}
+
+#[test]
 fn limits_are_checked_before_decoding() {
     let image = DynamicImage::from(quarters(40));
     let limits = Limits { pixels: 1000, ..Limits::default() };
