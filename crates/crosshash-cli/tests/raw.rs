@@ -119,7 +119,17 @@ fn from_pictures_to_codes_and_back_by_a_picture() {
     let listed = encode("list.txt", "list.codes");
     assert_eq!(listed.codes.len(), 2);
     assert_eq!(listed.codes.distance(0, &all.codes, 0), 0);
-    ends(0, folder, &["embed-plot", "run", "--out", "map.csv", "--iterations", "20"]);
+    let map = [
+        "embed-plot",
+        "run",
+        "--out",
+        "map.csv",
+        "--iterations",
+        "20",
+        "--perplexity",
+        "5",
+    ];
+    ends(0, folder, &map);
 
     let (_, stderr) = ends(2, folder, &["search", "run", "--image", "items.tsv"]);
     assert!(stderr.contains("unknown format"), "{stderr}");

@@ -152,7 +152,7 @@ fn refusals_exit_with_two_and_say_what_to_do() {
     let err = refused(&["search", &index, "--codes", &query, "--index", "hnsw"]);
     assert!(err.contains("try one of: scan, mih-lean, mih, balls, auto"), "{err}");
     let err = refused(&["search", &index, "--text", "a dog"]);
-    assert!(err.contains("--text and --input need a model"), "{err}");
+    assert!(err.contains("--drawing and --input need a model"), "{err}");
     let err = refused(&["search", &index, "--codes", &query, "--out", "x.csv"]);
     assert!(err.contains("name a file that ends in .npz"), "{err}");
     let err = refused(&["index", "export", &index, "--out", "x.csv"]);
