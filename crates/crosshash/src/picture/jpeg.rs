@@ -4,6 +4,8 @@
 //! and networks mind: with `zune-jpeg` the features of small photographs come to a cosine of
 //! 0.999 to those behind Pillow, with this one to 1.000000, pixel for pixel the same.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use mozjpeg::{ColorSpace, Decompress};
 
 use crate::{Error, Result};
@@ -25,7 +27,7 @@ pub(super) fn rgb(bytes: &[u8]) -> Result<Option<(usize, usize, Vec<u8>)>> {
     let rgb: Vec<u8> = pixels.read_scanlines().map_err(fault)?;
     pixels.finish().map_err(fault)?;
     if rgb.len() != width * height * 3 {
-        return Err(Error::content("damaged or not quite JPEG: rows are missing"));
+        return Err(damaged("rows are missing"));
     }
     Ok(Some((width, height, rgb)))
 }
