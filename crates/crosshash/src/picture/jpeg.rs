@@ -10,14 +10,24 @@ use mozjpeg::{ColorSpace, Decompress};
 
 use crate::{Error, Result};
 
-/// The pixels in RGB as they lie in the file, with width and height; `None` for the colours of
-/// printers (CMYK), which libjpeg does not turn into RGB.
-pub(super) fn rgb(bytes: &[u8]) -> Result<Option<(usize, usize, Vec<u8>)>> {
-    let fault =
-        |err: std::io::Error| Error::content(format!("damaged or not quite JPEG: {err}"));
+/// Width, height, and red, green and blue of every pixel.
+type Pixels = (usize, usize, Vec<u8>);
+
+/// The pixels in RGB as they lie in the file; `None` for the colours of printers (CMYK), which
+/// libjpeg does not turn into RGB.
+pub(super) fn rgb(bytes: &[u8]) -> Result<Option<Pixels>> {
     if !is_whole(bytes) {
-        return Err(Error::content("damaged or not quite JPEG: the file ends too soon"));
+        return Err(damaged("the file ends too soon"));
     }
+    // The decoder tells of damage by unwinding with its message, not by a panic.
+    catch_unwind(AssertUnwindSafe(|| decoded(bytes))).unwrap_or_else(|told| {
+        let what = told.downcast_ref::<String>();
+        Err(damaged(what.map_or("its decoder gave up", String::as_str)))
+    })
+}
+
+fn decoded(bytes: &[u8]) -> Result<Option<Pixels>> {
+    let fault = |err: std::io::Error| damaged(&err.to_string());
     let decoder = Decompress::new_mem(bytes).map_err(fault)?;
     if matches!(decoder.color_space(), ColorSpace::JCS_CMYK | ColorSpace::JCS_YCCK) {
         return Ok(None);
@@ -30,6 +40,10 @@ pub(super) fn rgb(bytes: &[u8]) -> Result<Option<(usize, usize, Vec<u8>)>> {
         return Err(damaged("rows are missing"));
     }
     Ok(Some((width, height, rgb)))
+}
+
+fn damaged(what: &str) -> Error {
+    Error::content(format!("damaged or not quite JPEG: {what}"))
 }
 
 /// Whether the last scan is followed by the mark of the end. The decoder would make up the rest
