@@ -16,6 +16,7 @@ mod opening;
 mod places;
 mod plot;
 mod progress;
+mod report;
 mod serve;
 
 use std::process::ExitCode;

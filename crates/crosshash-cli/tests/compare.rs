@@ -2,16 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod driver;
+
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
-fn crosshash(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_crosshash")).args(arguments).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use driver::{crosshash, text};
 
 /// A small data set of features and tags with a split.
 fn made(folder: &Path) -> String {

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod driver;
+
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
@@ -25,11 +27,7 @@ fn crosshash(folder: &Path, args: &[&str]) -> Output {
 
 /// Standard output and error of a command that must end with a code.
 fn ends(code: i32, folder: &Path, args: &[&str]) -> (String, String) {
-    let out = crosshash(folder, args);
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    let (stdout, stderr) = (text(&out.stdout), text(&out.stderr));
-    assert_eq!(out.status.code(), Some(code), "{args:?}: {stdout}{stderr}");
-    (stdout, stderr)
+    driver::ended(code, &crosshash(folder, args), args)
 }
 
 /// Ten pictures of each of two kinds, in class folders, and a table of captions.

@@ -2,32 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod driver;
+
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use crosshash_codes::format::{CodeFile, Ids};
 use crosshash_codes::{BitOrder, Bits, Codes, Labels, npy};
 use serde_json::Value;
 
-fn crosshash(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_crosshash")).args(args).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-/// Standard output of a command that must end with a code.
-fn ends(code: i32, args: &[&str]) -> (String, String) {
-    let out = crosshash(args);
-    let (stdout, stderr) = (text(&out.stdout), text(&out.stderr));
-    assert_eq!(out.status.code(), Some(code), "{args:?}: {stdout}{stderr}");
-    (stdout, stderr)
-}
-
-fn path(folder: &Path, name: &str) -> String {
-    folder.join(name).to_str().unwrap().to_owned()
-}
+use driver::{ends, path, text};
 
 fn codes(words: &[u64]) -> Codes {
     Codes::from_words(Bits::new(16).unwrap(), words.to_vec()).unwrap()

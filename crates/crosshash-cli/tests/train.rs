@@ -2,35 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod driver;
+
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use crosshash_codes::format::CodeFile;
 use serde_json::Value;
 
-fn crosshash(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_crosshash")).args(args).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-fn done(args: &[&str]) -> String {
-    let out = crosshash(args);
-    assert_eq!(out.status.code(), Some(0), "{args:?}: {}", text(&out.stderr));
-    text(&out.stdout)
-}
-
-fn refused(args: &[&str]) -> String {
-    let out = crosshash(args);
-    assert_eq!(out.status.code(), Some(2), "{args:?}: {}", text(&out.stdout));
-    text(&out.stderr)
-}
-
-fn path(folder: &Path, name: &str) -> String {
-    folder.join(name).to_str().unwrap().to_owned()
-}
+use driver::{done, path, refused, text};
 
 const SMALL: [&str; 10] = [
     "--set",

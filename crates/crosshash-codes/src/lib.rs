@@ -36,6 +36,7 @@ mod error;
 pub mod eval;
 pub mod exchange;
 pub mod format;
+pub mod hex;
 pub mod index;
 pub mod kernel;
 mod labels;

@@ -32,6 +32,9 @@ pub struct Options {
     pub items: usize,
     /// How many neighbours count, about.
     pub perplexity: f32,
+    /// Let fewer count, as few as two, where there are too few points for so many; they are
+    /// refused otherwise.
+    pub fewer: bool,
     /// Iterations.
     pub iterations: usize,
     /// Of the sample and the start.
@@ -45,6 +48,7 @@ impl Default for Options {
             n_labels: 10,
             items: 1000,
             perplexity: 30.0,
+            fewer: false,
             iterations: 1000,
             seed: 0,
         }
@@ -144,8 +148,12 @@ fn places(
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<f32>> {
     let points: Vec<&[f32]> = rows.chunks_exact(width).collect();
-    let perplexity = options.perplexity;
-    if !(perplexity >= 1.0 && (points.len() as f32) > 3.0 * perplexity + 2.0) {
+    let suits = |perplexity: f32| (points.len() as f32) > 3.0 * perplexity + 2.0;
+    let mut perplexity = options.perplexity;
+    while options.fewer && perplexity > 3.0 && !suits(perplexity) {
+        perplexity /= 2.0;
+    }
+    if !(perplexity >= 1.0 && suits(perplexity)) {
         return Err(Error::content(format!(
             "perplexity {perplexity} does not suit {} points: it must be 1 or more, and below a \
              third of the points; take fewer labels' items or a smaller perplexity",

@@ -6,15 +6,14 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use crosshash::Model;
 use crosshash::config::RawRun;
-use crosshash::data::{Training, emoji};
+use crosshash::data::Training;
 use crosshash::embed::{Options, Spot, embed};
-use serde_json::Value;
 
-use crate::file;
 use crate::fit::{CONFIG, split};
 use crate::opening::Raw;
 use crate::plot::embedding;
 use crate::progress::{Progress, say};
+use crate::{file, report};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -97,6 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         n_labels: args.classes.into(),
         items: args.items,
         perplexity: args.perplexity,
+        fewer: false,
         iterations: args.iterations,
         seed: args.seed,
     };
@@ -113,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// The map is of the items that were learnt from: refuses other data.
 fn check(args: &Args, model: &Model, training: &Training<'_>) -> Result<()> {
-    let report = report(args)?;
+    let report = report::read(&args.run)?;
     let split = format!("{:016x}", training.split_hash());
     let same = report["split"].as_str().is_none_or(|known| known == split);
     if !same || model.labels() != training.label_names() {
@@ -126,28 +126,20 @@ fn check(args: &Args, model: &Model, training: &Training<'_>) -> Result<()> {
     Ok(())
 }
 
-fn report(args: &Args) -> Result<Value> {
-    let path = args.run.join("report.json");
-    serde_json::from_slice(&fs_err::read(&path)?)
-        .with_context(|| path.display().to_string())
-}
-
 /// Where the data are: as told, or as the run's report remembers.
 fn place(args: &Args) -> Result<(PathBuf, Option<PathBuf>)> {
     if let Some(data) = &args.data {
         return Ok((data.clone(), args.root.clone()));
     }
-    let report = report(args)?;
-    let text = |key: &str| report[key].as_str().map(PathBuf::from);
-    let data =
-        text("data").context("the run does not say which data it learnt; give --data")?;
-    if data != std::path::Path::new(emoji::NAME) && !data.exists() {
+    let (data, root) = report::learnt(&report::read(&args.run)?)
+        .context("the run does not say which data it learnt; give --data")?;
+    if !report::is_there(&data) {
         bail!(
             "{}, which the run learnt, is not there any more; give --data",
             data.display()
         );
     }
-    Ok((data, text("root")))
+    Ok((data, root))
 }
 
 fn to_csv(spots: &[Spot]) -> String {

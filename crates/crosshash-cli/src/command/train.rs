@@ -17,6 +17,7 @@ use crate::fit::{CONFIG, Fitted, Folder, fit, split};
 use crate::opening::Raw;
 use crate::plot::convergence;
 use crate::progress::{Progress, say};
+use crate::report::REPORT;
 use crate::{file, interrupt};
 
 const EXAMPLES: &str = "\
@@ -195,7 +196,7 @@ pub(crate) fn complete(
         "directions": directions,
     });
     let report = serde_json::to_string_pretty(&report)? + "\n";
-    file::write(&out.join("report.json"), &report)?;
+    file::write(&out.join(REPORT), &report)?;
     Ok((report, directions))
 }
 

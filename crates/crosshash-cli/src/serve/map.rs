@@ -96,19 +96,14 @@ fn made(model: &Generation, raw: &Raw) -> Result<Value> {
     if brain.model().labels() != training.label_names() {
         bail!("the data are not those that the run was trained on");
     }
-    let mut options = Options {
+    let options = Options {
         n_labels: LABELS,
         items: ITEMS,
         iterations: ITERATIONS,
+        fewer: true,
         ..Options::default()
     };
-    // Few items have few neighbours.
-    let mut spots = embed(brain.model(), &training, &options, &|_| ());
-    while spots.is_err() && options.perplexity > 3.0 {
-        options.perplexity /= 2.0;
-        spots = embed(brain.model(), &training, &options, &|_| ());
-    }
-    let points: Vec<Value> = spots?
+    let points: Vec<Value> = embed(brain.model(), &training, &options, &|_| ())?
         .into_iter()
         .map(|spot| {
             let [x, y] = spot.at;

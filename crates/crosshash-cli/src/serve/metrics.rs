@@ -117,10 +117,14 @@ fn resident_bytes() -> Option<u64> {
 
 /// The same of any process, by its number.
 pub(crate) fn resident_bytes_of(process: &str) -> Option<u64> {
+    Some(memory_kib(process, "VmRSS")? * 1024)
+}
+
+/// What the system tells of a process's memory: `VmRSS` is now, `VmHWM` at most so far.
+pub(crate) fn memory_kib(process: &str, what: &str) -> Option<u64> {
     let status = fs_err::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
-    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib * 1024)
+    let told = status.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(':'));
+    told?.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]

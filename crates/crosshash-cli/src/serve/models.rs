@@ -13,9 +13,10 @@ use serde_json::{Map, Value, json};
 use super::body;
 use super::fault::{Answer, Fault};
 use super::map::Progress;
-use super::run::{Generation, report};
+use super::run::Generation;
 use super::state::App;
 use crate::fit::CONFIG;
+use crate::report;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,7 +42,7 @@ pub(crate) async fn get(
     let work = move || {
         let mut value = described(&model);
         value["report"] =
-            report(&model.folder).map_or(Value::Null, |full| shortened(&full));
+            report::read(&model.folder).map_or(Value::Null, |full| shortened(&full));
         value["history"] = history(&model.folder).unwrap_or(Value::Null);
         value["settings"] = settings(&model.folder).unwrap_or(Value::Null);
         value

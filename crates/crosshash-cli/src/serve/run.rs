@@ -7,13 +7,11 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, Result, bail};
 use crosshash::config::RawRun;
-use crosshash::data::emoji;
 use crosshash::encode::Encoder as _;
 use crosshash::{MODEL_JSON, MODEL_WEIGHTS};
 use crosshash_codes::format::{CodeFile, Ids};
 use crosshash_codes::segments::{Snapshot, Writer, is_index};
 use crosshash_codes::{Bits, Codes, Labels};
-use serde_json::Value;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::brain::{Brain, Given};
@@ -25,6 +23,7 @@ use crate::directions::CODES;
 use crate::fit::CONFIG;
 use crate::places::Places;
 use crate::progress::{Progress, say};
+use crate::report::{self, REPORT};
 
 /// The folder in a run that the server keeps its own files in.
 pub(crate) const FOLDER: &str = "serve";
@@ -68,11 +67,8 @@ pub(crate) fn is_servable(folder: &Path) -> bool {
 
 /// When what is served was written.
 pub(crate) fn stamp(folder: &Path) -> Stamp {
-    let mut files = vec![
-        folder.join(MODEL_JSON),
-        folder.join(MODEL_WEIGHTS),
-        folder.join("report.json"),
-    ];
+    let mut files =
+        vec![folder.join(MODEL_JSON), folder.join(MODEL_WEIGHTS), folder.join(REPORT)];
     if let Ok(listing) = fs_err::read_dir(folder.join(CODES)) {
         files.extend(listing.filter_map(|entry| Some(entry.ok()?.path())));
     }
@@ -201,7 +197,7 @@ impl Generation {
 
 /// A name for people: the data set and the run.
 fn title(folder: &Path, name: &str, data: Option<&(PathBuf, Option<PathBuf>)>) -> String {
-    let report = report(folder);
+    let report = report::read(folder).ok();
     let method = report.as_ref().and_then(|report| report["method"].as_str());
     let data =
         data.and_then(|(path, _)| Some(path.file_stem()?.to_string_lossy().into_owned()));
@@ -212,30 +208,23 @@ fn title(folder: &Path, name: &str, data: Option<&(PathBuf, Option<PathBuf>)>) -
     }
 }
 
-/// The report of a run, if it has one.
-pub(crate) fn report(folder: &Path) -> Option<Value> {
-    serde_json::from_slice(&fs_err::read(folder.join("report.json")).ok()?).ok()
-}
-
 /// Where the data of a run are: as told, or as its report says.
 fn data_place(folder: &Path, place: &DataPlace) -> Option<(PathBuf, Option<PathBuf>)> {
     if let Some(data) = &place.data {
         return Some((data.clone(), place.root.clone()));
     }
-    let report = report(folder)?;
-    let text = |key: &str| report[key].as_str().map(PathBuf::from);
-    let data = text("data")?;
-    let there = data == Path::new(emoji::NAME) || data.exists();
+    let (data, root) = report::learnt(&report::read(folder).ok()?)?;
+    let there = report::is_there(&data);
     if !there {
         tracing::warn!(data = %data.display(), "the data set of the run is not there; say where it is with --data and --root");
     }
-    there.then(|| (data, place.root.clone().or_else(|| text("root"))))
+    there.then(|| (data, place.root.clone().or(root)))
 }
 
 /// A hash of the model and its codes.
 fn fingerprint(folder: &Path) -> Result<String> {
     let mut state = Xxh3::new();
-    for path in stamp(folder).keys().filter(|path| !path.ends_with("report.json")) {
+    for path in stamp(folder).keys().filter(|path| !path.ends_with(REPORT)) {
         let bytes = fs_err::read(path)?;
         state.update(path.file_name().unwrap_or_default().as_encoded_bytes());
         state.update(&(bytes.len() as u64).to_le_bytes());

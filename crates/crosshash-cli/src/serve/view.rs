@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use crosshash_codes::index::Query;
 use crosshash_codes::segments::Snapshot;
-use crosshash_codes::{BitOrder, Bits, Codes};
+use crosshash_codes::{BitOrder, Bits, Codes, hex};
 
 use super::fault::{Answer, Fault};
 
@@ -63,30 +63,20 @@ impl View {
 
 /// A code in hexadecimal, as code files pack it: lowest bit first.
 pub(crate) fn hex(bits: Bits, code: &[u64]) -> String {
-    use std::fmt::Write as _;
-    let mut out = String::with_capacity(2 * bits.bytes());
-    for byte in code.iter().flat_map(|word| word.to_le_bytes()).take(bits.bytes()) {
-        let _ = write!(out, "{byte:02x}");
-    }
-    out
+    let bytes = code.iter().flat_map(|word| word.to_le_bytes());
+    hex::encode(bytes.take(bits.bytes()))
 }
 
 /// The words of a code in hexadecimal.
 pub(crate) fn from_hex(bits: Bits, text: &str) -> Answer<Vec<u64>> {
-    let wanted = || {
+    let bytes = hex::decode(text).filter(|bytes| bytes.len() == bits.bytes());
+    let codes =
+        bytes.and_then(|bytes| Codes::from_packed(bits, &bytes, BitOrder::Lsb).ok());
+    codes.map(|codes| codes.words().to_vec()).ok_or_else(|| {
         Fault::bad(format!(
             "a code is {} hexadecimal digits ({bits} bits, lowest bit first), with zeros beyond \
              the last bit",
             2 * bits.bytes()
         ))
-    };
-    let digits = text.as_bytes();
-    if digits.len() != 2 * bits.bytes() || !digits.iter().all(u8::is_ascii_hexdigit) {
-        return Err(wanted());
-    }
-    let byte = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
-    let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(byte).collect();
-    let bytes = bytes.ok_or_else(wanted)?;
-    let codes = Codes::from_packed(bits, &bytes, BitOrder::Lsb).map_err(|_| wanted())?;
-    Ok(codes.words().to_vec())
+    })
 }

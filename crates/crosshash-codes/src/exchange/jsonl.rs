@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::format::{CodeFile, Id, Ids};
 use crate::read::CodeOptions;
 use crate::write::atomically;
-use crate::{BitOrder, Bits, Codes, Error, Labels, Result};
+use crate::{BitOrder, Bits, Codes, Error, Labels, Result, hex};
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -52,7 +52,7 @@ pub(super) fn write(path: &Path, file: &CodeFile) -> Result<()> {
                     Id::Name(name) => LineId::Name(name),
                 }),
                 bits: Some(bits.get()),
-                code: code.iter().map(|byte| format!("{byte:02x}")).collect(),
+                code: hex::encode(code.iter().copied()),
                 labels,
             };
             serde_json::to_writer(&mut *out, &line).map_err(std::io::Error::from)?;
@@ -90,7 +90,7 @@ impl Collected {
     fn take(&mut self, text: &str) -> Result<()> {
         let line: Line =
             serde_json::from_str(text).map_err(|err| Error::content(err.to_string()))?;
-        let code = from_hex(&line.code)
+        let code = hex::decode(&line.code)
             .ok_or_else(|| Error::content("code is not text of hexadecimal bytes"))?;
         let bits = match (line.bits, self.bits) {
             (Some(bits), _) => Bits::new(bits)?,
@@ -142,14 +142,4 @@ impl Collected {
         let codes = Codes::from_packed(bits, &self.packed, BitOrder::Lsb)?;
         Ok(CodeFile { codes, ids, labels })
     }
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    let byte = |pair: &[u8; 2]| {
-        let digit = |byte: u8| char::from(byte).to_digit(16);
-        u8::try_from(digit(pair[0])? << 4 | digit(pair[1])?).ok()
-    };
-    let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
-    bytes.filter(|_| rest.is_empty())
 }

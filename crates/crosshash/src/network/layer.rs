@@ -105,18 +105,9 @@ impl Conv {
         [inputs, outputs]: [usize; 2],
         [size, stride, padding]: [usize; 3],
     ) -> Layer {
-        let name = name.into();
-        let groups = 1;
-        Layer::Conv(Conv {
-            name,
-            inputs,
-            outputs,
-            size,
-            stride,
-            padding,
-            groups,
-            bias: true,
-        })
+        let (name, groups) = (name.into(), 1);
+        let bias = true;
+        Layer::Conv(Conv { name, inputs, outputs, size, stride, padding, groups, bias })
     }
 
     /// A convolution without bias, as networks with normalisation have it.
@@ -126,17 +117,8 @@ impl Conv {
         [size, stride, padding]: [usize; 3],
         groups: usize,
     ) -> Layer {
-        let name = name.into();
-        Layer::Conv(Conv {
-            name,
-            inputs,
-            outputs,
-            size,
-            stride,
-            padding,
-            groups,
-            bias: false,
-        })
+        let (name, bias) = (name.into(), false);
+        Layer::Conv(Conv { name, inputs, outputs, size, stride, padding, groups, bias })
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use crosshash::backbone::{self, About, Source, WeightFile};
+use crosshash_codes::hex;
 use crosshash_codes::write::atomically;
 use sha2::{Digest as _, Sha256};
 use ureq::tls::{RootCerts, TlsConfig};
@@ -128,7 +129,7 @@ fn download(
         progress.set(done);
     }
     drop(progress);
-    let found = hex(&hash.finalize());
+    let found = hex::encode(hash.finalize());
     if !is(&found, Some(source.sha256)) {
         bail!(
             "{url}: what arrived is not what was published (SHA-256 {found}, not {}); it was \
@@ -183,14 +184,10 @@ fn sha256(reader: &mut impl Read) -> Result<String> {
     let mut block = vec![0; 1 << 16];
     loop {
         match reader.read(&mut block)? {
-            0 => return Ok(hex(&hash.finalize())),
+            0 => return Ok(hex::encode(hash.finalize())),
             read => hash.update(&block[..read]),
         }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Whether a hash begins as the known one, if one is known.

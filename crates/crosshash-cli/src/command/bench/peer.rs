@@ -8,6 +8,8 @@ use anyhow::{Context as _, Result, bail};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::serve::metrics::memory_kib;
+
 /// What became of the peer.
 pub(crate) enum Peer {
     /// It ran; this is what it measured.
@@ -86,10 +88,7 @@ pub(crate) fn this_program<T: DeserializeOwned>(arguments: &[String]) -> Result<
 
 /// The most memory this process has used so far, in MiB, where the system tells.
 pub(crate) fn peak_mib() -> Option<f64> {
-    let status = fs_err::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    let kib: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib / 1024.0)
+    Some(memory_kib("self", "VmHWM")? as f64 / 1024.0)
 }
 
 /// The processor time this process has used so far, in seconds, where the system tells.

@@ -25,6 +25,7 @@ use crate::directions::encode_all;
 use crate::fit::{CONFIG, Fitted, fit, split};
 use crate::opening::Raw;
 use crate::progress::say;
+use crate::report::{self, REPORT};
 use crate::serve::DataPlace;
 use crate::{file, interrupt};
 
@@ -140,10 +141,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Trains on any data set, unless that was done before.
 fn other_run(args: &Args) -> Result<ExitCode> {
-    let done = args.out.join(MODEL_JSON).exists() && args.out.join("report.json").exists();
+    let done = args.out.join(MODEL_JSON).exists() && args.out.join(REPORT).exists();
     if done {
-        let report: serde_json::Value =
-            serde_json::from_slice(&fs_err::read(args.out.join("report.json"))?)?;
+        let report = report::read(&args.out)?;
         let known = report["data"].as_str().unwrap_or_default();
         if fs_err::canonicalize(known).ok() != fs_err::canonicalize(&args.data).ok() {
             bail!(
