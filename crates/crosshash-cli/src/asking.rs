@@ -180,7 +180,8 @@ impl Asker {
         let loaded = side.loaded(takes.unwrap_or(Takes::Pictures))?;
         let given = how.extract(loaded, &raw, modality)?;
         let ids = ids.map(|ids| given.kept.iter().map(|&k| ids[k].clone()).collect());
-        Ok((Features::Dense(given.rows), ids))
+        let rows = Dense::from_floats(given.rows.width(), given.rows.into_values())?;
+        Ok((Features::Dense(rows), ids))
     }
 
     fn side(&self, modality: &str) -> Result<&Side> {

@@ -7,7 +7,12 @@ use crate::command;
 /// Cross-modal hashing: learn, judge and search short binary codes of pictures, texts,
 /// sketches and anything else with labels.
 #[derive(Parser)]
-#[command(version, propagate_version = true, arg_required_else_help = true)]
+#[command(
+    name = "crosshash",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true
+)]
 #[command(max_term_width = 100)]
 pub(crate) struct Cli {
     /// How many threads to use (default: one per core).
@@ -31,11 +36,9 @@ pub(crate) enum Command {
     Features(command::features::Args),
     Compare(Box<command::compare::Args>),
     Sweep(command::sweep::Args),
-    Reproduce(Box<command::reproduce::Args>),
     EmbedPlot(command::embed_plot::Args),
     Index(command::index::Args),
     Search(command::search::Args),
     Serve(Box<command::serve::Args>),
     Coefficients(command::coefficients::Args),
-    Bench(command::bench::Args),
 }

@@ -13,10 +13,10 @@ use crate::progress::Progress;
 
 /// The folder of codes in a run folder; files are `query.<modality>.codes` and
 /// `database.<modality>.codes`, with ids and labels.
-pub(crate) const CODES: &str = "codes";
+pub const CODES: &str = "codes";
 
 /// Encodes queries and database of every modality an encoder knows.
-pub(crate) fn encode_all(
+pub fn encode_all(
     encoder: &dyn Encoder,
     dataset: &Dataset,
     split: &Split,
@@ -46,7 +46,7 @@ pub(crate) fn encode_all(
 }
 
 /// Writes the codes of every modality into a run folder.
-pub(crate) fn write_codes(run: &Path, all: &[(Coded, [Ids; 2])]) -> Result<()> {
+pub fn write_codes(run: &Path, all: &[(Coded, [Ids; 2])]) -> Result<()> {
     let folder = run.join(CODES);
     fs_err::create_dir_all(&folder)?;
     for (coded, [query_ids, database_ids]) in all {
@@ -66,7 +66,7 @@ pub(crate) fn write_codes(run: &Path, all: &[(Coded, [Ids; 2])]) -> Result<()> {
 }
 
 /// Reads the codes of every modality of a run folder, in the order of their names.
-pub(crate) fn read_codes(run: &Path) -> Result<Vec<Coded>> {
+pub fn read_codes(run: &Path) -> Result<Vec<Coded>> {
     let folder = run.join(CODES);
     let listing = fs_err::read_dir(&folder).with_context(|| {
         format!("{} is not the folder of a finished run", run.display())
@@ -97,7 +97,7 @@ pub(crate) fn read_codes(run: &Path) -> Result<Vec<Coded>> {
 }
 
 /// The table for people: one line per direction.
-pub(crate) fn to_text(directions: &[Direction], at: &[usize]) -> String {
+pub fn to_text(directions: &[Direction], at: &[usize]) -> String {
     let mut out = String::new();
     let widest = directions.iter().map(|d| d.query.len() + d.database.len() + 4).max();
     let width = widest.unwrap_or(0).max(9);

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 
 /// Writes a text aside and renames it into place.
-pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
+pub fn write(path: &Path, text: &str) -> Result<()> {
     crosshash_codes::write::atomically(path, |out| Ok(out.write_all(text.as_bytes())?))?;
     Ok(())
 }

@@ -16,26 +16,29 @@ use crate::progress::{Progress, say};
 use crate::{file, interrupt};
 
 /// The file of a run folder that says all that was set.
-pub(crate) const CONFIG: &str = "config.toml";
+pub const CONFIG: &str = "config.toml";
 
 /// What training gave.
-pub(crate) struct Fitted {
-    pub(crate) model: Model,
-    pub(crate) history: History,
+pub struct Fitted {
+    /// The trained model.
+    pub model: Model,
+    /// Its epochs.
+    pub history: History,
     /// The best epoch by validation, from 1.
-    pub(crate) best: Option<usize>,
+    pub best: Option<usize>,
 }
 
 /// The epochs, and when each ended.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct History {
-    pub(crate) epochs: Vec<Epoch>,
+pub struct History {
+    /// One row per epoch.
+    pub epochs: Vec<Epoch>,
     /// Seconds of training until the end of each epoch.
-    pub(crate) seconds: Vec<f64>,
+    pub seconds: Vec<f64>,
 }
 
 /// Where a training leaves what it needs to go on.
-pub(crate) struct Folder {
+pub struct Folder {
     path: PathBuf,
     resume: bool,
 }
@@ -49,11 +52,12 @@ struct Clock {
 
 impl Folder {
     /// A run folder; `resume` goes on from the checkpoint in it, if there is one.
-    pub(crate) fn new(path: &Path, resume: bool) -> Folder {
+    pub fn new(path: &Path, resume: bool) -> Folder {
         Folder { path: path.to_owned(), resume }
     }
 
-    pub(crate) fn checkpoint(&self) -> PathBuf {
+    /// The file of the checkpoint.
+    pub fn checkpoint(&self) -> PathBuf {
         self.path.join("checkpoint.safetensors")
     }
 
@@ -80,7 +84,7 @@ impl Folder {
 
 /// The split of the manifest; if it names no validation items, a share of what training draws
 /// from is held out. A number of training items that leaves no room for them makes room.
-pub(crate) fn split(opened: &Opened, validation: f64) -> Result<Split> {
+pub fn split(opened: &Opened, validation: f64) -> Result<Split> {
     let Some(mut plan) = opened.plan.clone() else { return Ok(opened.split()?) };
     if plan.validation.is_some() || validation == 0.0 {
         return Ok(plan.draw(&opened.dataset)?);
@@ -120,7 +124,7 @@ fn say_what_is_left_out(opened: &Opened, split: &Split) {
 
 /// Trains; `None` if the user stopped it. With a folder, every epoch leaves a checkpoint there,
 /// and so does Ctrl-C.
-pub(crate) fn fit(
+pub fn fit(
     run: &Run,
     opened: &Opened,
     split: &Split,
@@ -224,7 +228,7 @@ fn terms(row: &Epoch) -> String {
 
 impl History {
     /// One line per epoch, for spreadsheets.
-    pub(crate) fn to_csv(&self) -> String {
+    pub fn to_csv(&self) -> String {
         let mut out = String::from("epoch,seconds,rate,loss,pair,validation_map");
         const PARTS: [&str; 6] = [
             "classification",

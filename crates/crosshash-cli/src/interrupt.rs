@@ -16,10 +16,10 @@ static HANDED_OVER: AtomicBool = AtomicBool::new(false);
 static CATCHING: OnceLock<()> = OnceLock::new();
 
 /// As long as it lives, Ctrl-C (and a polite kill) only asks; [`asked`] tells.
-pub(crate) struct Asking;
+pub struct Asking;
 
 /// From now on, until the answer is dropped, Ctrl-C only asks.
-pub(crate) fn catch() -> Asking {
+pub fn catch() -> Asking {
     CATCHING.get_or_init(|| {
         let handler = || {
             if HANDED_OVER.load(Ordering::SeqCst) {
@@ -44,16 +44,16 @@ impl Drop for Asking {
 }
 
 /// From now on somebody else listens to Ctrl-C: a server, which ends what it has begun.
-pub(crate) fn hand_over() {
+pub fn hand_over() {
     HANDED_OVER.store(true, Ordering::SeqCst);
 }
 
 /// Whether the user wants to stop.
-pub(crate) fn asked() -> bool {
+pub fn asked() -> bool {
     ASKED.load(Ordering::SeqCst)
 }
 
 /// The exit code of work that stopped because it was asked to.
-pub(crate) fn exit_code() -> ExitCode {
+pub fn exit_code() -> ExitCode {
     ExitCode::from(INTERRUPTED)
 }

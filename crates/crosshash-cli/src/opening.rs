@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use crosshash::Model;
 use crosshash::backbone::{self, Loaded};
 use crosshash::data::{self, Features, Opened};
-use crosshash::extract::{Extracted, Extraction};
+use crosshash::extract::{Extracted, Extraction, extract};
 use crosshash::picture::Limits;
 
 use crate::places::{self, Places};
@@ -17,36 +17,38 @@ use crate::progress::{Progress, say};
 
 /// How raw data become rows.
 #[derive(clap::Args, Clone, Default)]
-pub(crate) struct Raw {
+pub struct Raw {
+    /// Where weights are.
     #[command(flatten)]
-    pub(crate) places: Places,
+    pub places: Places,
 
     /// The backbone of a modality of pictures or texts, over what the manifest says; `none` for
     /// texts leaves them to their words.
     #[arg(long, value_name = "MODALITY=NAME", help_heading = "Backbones")]
-    pub(crate) backbone: Vec<String>,
+    pub backbone: Vec<String>,
 
+    /// How features are extracted.
     #[command(flatten)]
-    pub(crate) extracting: Extracting,
+    pub extracting: Extracting,
 }
 
 /// How pictures are read and rows kept.
 #[derive(clap::Args, Clone, Default)]
-pub(crate) struct Extracting {
+pub struct Extracting {
     /// Leave out pictures that cannot be read, and say which.
     #[arg(long, help_heading = "Backbones")]
-    pub(crate) skip_bad: bool,
+    pub skip_bad: bool,
 
     /// The folder in which rows are kept, or `none` (default: $CROSSHASH_CACHE, or the user's
     /// cache folder).
     #[arg(long, value_name = "DIR", help_heading = "Backbones")]
-    pub(crate) cache: Option<PathBuf>,
+    pub cache: Option<PathBuf>,
 }
 
 impl Raw {
     /// Opens a data set; modalities that have a backbone get their rows. Only those of `wanted`,
     /// if it names any.
-    pub(crate) fn open(
+    pub fn open(
         &self,
         data: &Path,
         root: Option<&Path>,
@@ -69,7 +71,7 @@ impl Raw {
     }
 
     /// Opens the data set that a model was trained on, with the backbones of the model.
-    pub(crate) fn open_as(
+    pub fn open_as(
         &self,
         data: &Path,
         root: Option<&Path>,
@@ -121,7 +123,7 @@ impl Raw {
     }
 
     /// As arguments for another process of this program.
-    pub(crate) fn arguments(&self) -> Vec<OsString> {
+    pub fn arguments(&self) -> Vec<OsString> {
         let mut all: Vec<OsString> = Vec::new();
         let mut push = |flag: &str, value: &OsString| {
             all.extend([OsString::from(flag), value.clone()]);
@@ -147,7 +149,7 @@ impl Raw {
 
 impl Extracting {
     /// The folder in which rows are kept, if they are.
-    pub(crate) fn folder(&self) -> Option<PathBuf> {
+    pub fn folder(&self) -> Option<PathBuf> {
         match &self.cache {
             Some(folder) if folder.as_os_str() == "none" => None,
             Some(folder) => Some(folder.clone()),
@@ -156,7 +158,7 @@ impl Extracting {
     }
 
     /// Rows of pictures or texts by a backbone, with progress and a line about it.
-    pub(crate) fn extract(
+    pub fn extract(
         &self,
         loaded: &Loaded,
         features: &Features,
@@ -173,7 +175,7 @@ impl Extracting {
         };
         let name = &loaded.origin().backbone;
         let progress = Progress::new(format!("{what} by {name}"), features.len());
-        let given = extraction.run(features, &|done| progress.set(done))?;
+        let given = extract(&extraction, features, &|done| progress.set(done))?;
         drop(progress);
         let seconds = started.elapsed().as_secs_f64();
         let (all, cached) = (given.kept.len(), given.cached);

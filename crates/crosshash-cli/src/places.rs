@@ -7,20 +7,20 @@ use crosshash::backbone::Weights;
 
 /// Where the weights of backbones are.
 #[derive(clap::Args, Clone, Default)]
-pub(crate) struct Places {
+pub struct Places {
     /// A folder with weights of backbones (also: $CROSSHASH_WEIGHTS, then the cache folder).
     #[arg(long, value_name = "DIR", help_heading = "Backbones")]
-    pub(crate) weights: Vec<PathBuf>,
+    pub weights: Vec<PathBuf>,
 
     /// The shared library of onnxruntime, to run ONNX networks by (also: $ORT_DYLIB_PATH);
     /// `none` runs them in pure Rust.
     #[arg(long, value_name = "FILE", help_heading = "Backbones")]
-    pub(crate) onnxruntime: Option<PathBuf>,
+    pub onnxruntime: Option<PathBuf>,
 }
 
 impl Places {
     /// All folders in the order in which they are searched, and the runtime.
-    pub(crate) fn weights(&self) -> Weights {
+    pub fn weights(&self) -> Weights {
         let mut folders = self.weights.clone();
         folders
             .extend(variable("CROSSHASH_WEIGHTS").iter().flat_map(std::env::split_paths));
@@ -33,13 +33,13 @@ impl Places {
     }
 
     /// The folder into which weights are fetched.
-    pub(crate) fn fetched() -> Option<PathBuf> {
+    pub fn fetched() -> Option<PathBuf> {
         Some(cache()?.join("weights"))
     }
 }
 
 /// The folder for what can be made or fetched again: `$CROSSHASH_CACHE`, or the user's cache.
-pub(crate) fn cache() -> Option<PathBuf> {
+pub fn cache() -> Option<PathBuf> {
     if let Some(folder) = variable("CROSSHASH_CACHE") {
         return Some(folder.into());
     }

@@ -13,7 +13,7 @@ const QUIET: Duration = Duration::from_secs(2);
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Progress of one piece of work, counted in items.
-pub(crate) struct Progress {
+pub struct Progress {
     what: String,
     total: u64,
     started: Instant,
@@ -23,7 +23,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Starts the clock; shows nothing yet.
-    pub(crate) fn new(what: impl Into<String>, total: usize) -> Progress {
+    pub fn new(what: impl Into<String>, total: usize) -> Progress {
         let what = what.into();
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(
@@ -43,12 +43,12 @@ impl Progress {
     }
 
     /// Says how many items are done by now; may be called from any thread.
-    pub(crate) fn set(&self, done: usize) {
+    pub fn set(&self, done: usize) {
         self.set_with(done, String::new);
     }
 
     /// The same, with something to say beside the numbers.
-    pub(crate) fn set_with(&self, done: usize, more: impl Fn() -> String) {
+    pub fn set_with(&self, done: usize, more: impl Fn() -> String) {
         if self.started.elapsed() < QUIET {
             return;
         }
@@ -94,7 +94,7 @@ impl Drop for Progress {
 }
 
 /// A line of talk for the user, on stderr: stdout is data.
-pub(crate) fn say(line: impl std::fmt::Display) {
+pub fn say(line: impl std::fmt::Display) {
     use std::io::Write as _;
     // A closed stderr must not stop the work.
     let _ = writeln!(std::io::stderr(), "{line}");

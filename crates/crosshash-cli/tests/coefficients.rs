@@ -1,4 +1,4 @@
-//! `crosshash coefficients` and `crosshash bench coefficients`, through the real program.
+//! `crosshash coefficients`, through the real program.
 #![expect(clippy::unwrap_used, reason = "a test may")]
 
 use std::path::Path;
@@ -137,20 +137,4 @@ fn bad_input_is_refused() {
     );
     let text = refusal("0 x\n", &[]);
     assert!(text.contains("labels.txt") && text.contains('x'), "{text}");
-}
-
-#[test]
-fn the_bench_measures() {
-    let folder = tempfile::tempdir().unwrap();
-    let args = ["bench", "coefficients", "--items", "300,3000", "--no-peer", "--json"];
-    let output = crosshash(folder.path(), &args);
-    assert!(output.status.success(), "{output:?}");
-    let text = stdout(&output);
-    let rows: Vec<serde_json::Value> =
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(rows.len(), 2);
-    assert_eq!((&rows[1]["items"], &rows[1]["labels"]), (&3000.into(), &81.into()));
-    let sets = rows[1]["distinct_sets"].as_u64().unwrap();
-    assert!(sets > 500 && sets < 3000, "{sets}");
-    assert_eq!(rows[1]["note"], "peer not asked for");
 }

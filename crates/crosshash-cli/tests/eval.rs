@@ -1,4 +1,4 @@
-//! `crosshash eval` and `crosshash bench eval`, driven as a user drives them.
+//! `crosshash eval`, driven as a user drives it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -297,37 +297,15 @@ fn a_plot_that_cannot_be_written_is_said_and_leaves_nothing() {
 
 #[test]
 fn help_has_examples() {
-    for arguments in [&["eval", "--help"][..], &["bench", "eval", "--help"]] {
-        let output = crosshash(arguments);
-        assert!(output.status.success());
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(text.contains("Examples:"), "{arguments:?}: {text}");
-    }
+    let output = crosshash(&["eval", "--help"]);
+    assert!(output.status.success());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("Examples:"), "{text}");
     assert_eq!(
         crosshash(&[]).status.code(),
         Some(2),
         "no command: help, and not a success"
     );
-}
-
-#[test]
-fn the_benchmark_runs_small_and_without_a_peer() {
-    let output = crosshash(&[
-        "bench",
-        "eval",
-        "--queries",
-        "20",
-        "--items",
-        "500",
-        "--bits",
-        "32",
-        "--no-peer",
-        "--json",
-    ]);
-    assert!(output.status.success(), "{}", stderr(&output));
-    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert!(json["crosshash"]["seconds"].as_f64().is_some_and(|s| s > 0.0));
-    assert_eq!(json["peer"]["missing"], "left out by --no-peer");
 }
 
 /// The files of the folder under test never hold anything but what was put there.

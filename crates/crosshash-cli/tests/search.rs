@@ -1,4 +1,4 @@
-//! `crosshash index`, `crosshash search` and `crosshash bench search` end to end.
+//! `crosshash index` and `crosshash search` end to end.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -283,30 +283,4 @@ fn words_find_the_items_of_a_run() {
         err.contains("name the modality of the queries")
             || err.contains("name the queries")
     );
-}
-
-#[test]
-fn the_benchmark_runs_without_a_peer() {
-    let (rows, _) = ends(
-        0,
-        &[
-            "bench",
-            "search",
-            "--items",
-            "20000",
-            "--bits",
-            "64",
-            "--batch",
-            "1,10",
-            "-k",
-            "5",
-            "--no-peer",
-            "--json",
-        ],
-    );
-    let rows: Vec<Value> =
-        rows.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
-    let of = |name: &str| rows.iter().filter(|row| row["index"] == name).count();
-    assert_eq!((of("scan"), of("mih"), of("auto"), of("mih-lean")), (4, 4, 4, 4));
-    assert!(rows[0]["memory_gb_per_s"].as_f64().unwrap() > 0.0);
 }

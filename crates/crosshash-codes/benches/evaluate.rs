@@ -1,5 +1,5 @@
 //! Throughput of the kernels and of the whole evaluation, on fixed data, by code length:
-//! `cargo bench -p crosshash-codes`. The comparison with NumPy is `crosshash bench eval`.
+//! `cargo bench -p crosshash-codes`. The comparison with NumPy is `cargo run --release -p crosshash-bench -- eval`.
 
 use std::time::Instant;
 

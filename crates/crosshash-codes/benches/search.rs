@@ -1,6 +1,6 @@
 //! Queries a second of every index on fixed data, by bits and size, one thread:
 //! `cargo bench -p crosshash-codes --bench search [large] [INDEX/DATA/BITS]`. The comparison with
-//! FAISS is `crosshash bench search`.
+//! FAISS is `cargo run --release -p crosshash-bench -- search`.
 
 use std::time::Instant;
 

@@ -117,6 +117,20 @@ pub enum Error {
     },
 }
 
+impl From<crosshash_features::Error> for Error {
+    fn from(err: crosshash_features::Error) -> Error {
+        use crosshash_features::Error as Below;
+        match err {
+            Below::Io(err) => Error::Io(err),
+            Below::Unknown { kind, name, known } => Error::Unknown { kind, name, known },
+            Below::File { path, fault } => {
+                Error::File { path, fault: Box::new((*fault).into()) }
+            }
+            other => Error::content(other.to_string()),
+        }
+    }
+}
+
 impl Error {
     /// A content error from a sentence.
     pub fn content(what: impl Into<String>) -> Error {

@@ -52,7 +52,6 @@ pub mod method;
 mod model;
 pub mod network;
 pub mod optimise;
-pub mod picture;
 mod pixels;
 pub mod prepare;
 mod product;
@@ -63,5 +62,6 @@ pub mod tower;
 pub mod train;
 mod tune;
 
+pub use crosshash_features::picture;
 pub use error::{Error, Place, Result};
 pub use model::{MODEL_JSON, MODEL_WEIGHTS, Model};

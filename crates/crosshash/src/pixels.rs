@@ -126,7 +126,7 @@ impl PixelRows {
         self.pictures.select(&wanted).visit(limits.bytes, |k, bytes| {
             let bytes = bytes.map_err(|err| err.at(&self.pictures.path(wanted[k])))?;
             files.push((missing[k], bytes));
-            Ok(())
+            Ok::<(), Error>(())
         })?;
         let found: Vec<(usize, Picture)> = files
             .into_par_iter()

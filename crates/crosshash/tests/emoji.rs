@@ -5,8 +5,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
+use crosshash::backbone;
 use crosshash::data::emoji::{self, Hand};
-use crosshash::data::{Choice, Dataset, Features, Modality, Part, Plan};
+use crosshash::data::{Choice, Dataset, Features, Modality, Part, Plan, descriptor};
+use crosshash::picture::{Limits, Picture, decode};
 
 static EMOJI: LazyLock<Dataset> = LazyLock::new(|| emoji::dataset().unwrap());
 
@@ -136,4 +138,50 @@ fn twice_the_same() {
             assert!(values[0].iter().any(|&value| value != 0.0));
         }
     }
+}
+
+fn rows(name: &str, file: &[u8]) -> Vec<f32> {
+    let picture = decode(file, &Limits::default()).unwrap();
+    let loaded = backbone::open(name, &backbone::Weights::default()).unwrap();
+    loaded.backbone().pictures(&[picture]).unwrap()
+}
+
+fn cosine(a: &[f32], b: &[f32]) -> f32 {
+    let dot = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f32>();
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}
+
+#[test]
+fn files_get_the_rows_of_the_data_set() {
+    for glyph in ["😀", "🐈", "🚲", "🌷"] {
+        let raster = emoji::picture(glyph).unwrap().unwrap();
+        let row = rows("descriptor", &raster.to_png().unwrap());
+        assert_eq!(row, descriptor::picture(&raster), "{glyph}");
+        let raster = emoji::drawing(glyph, emoji::Hand::Noto).unwrap().unwrap();
+        let row = rows("descriptor-drawing", &raster.to_png().unwrap());
+        let near = cosine(&row, &descriptor::drawing(&raster));
+        assert!(near > 0.97, "{glyph}: {near}");
+    }
+}
+
+#[test]
+fn where_and_how_large_a_drawing_is_does_not_matter() {
+    let raster = emoji::drawing("🏠", emoji::Hand::Noto).unwrap().unwrap();
+    let wanted = descriptor::drawing(&raster);
+    // on a canvas of 300 x 200, twice as large, in a corner
+    let (width, height, size) = (300, 200, raster.size());
+    let mut rgb = vec![255_u8; width * height * 3];
+    for y in 0..2 * size {
+        for x in 0..2 * size {
+            let value = raster.pixels()[y / 2 * size + x / 2];
+            let at = ((y + 50) * width + x + 150) * 3;
+            rgb[at..at + 3].fill(value);
+        }
+    }
+    let canvas = Picture::new(width, height, rgb);
+    let loaded =
+        backbone::open("descriptor-drawing", &backbone::Weights::default()).unwrap();
+    let row = loaded.backbone().pictures(&[canvas]).unwrap();
+    let near = cosine(&row, &wanted);
+    assert!(near > 0.97, "{near}");
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crosshash::backbone::{self, Weights};
 use crosshash::data::{self, Features, Pictures, Raster};
-use crosshash::extract::{Extracted, Extraction};
+use crosshash::extract::{self, Extracted, Extraction};
 use crosshash::picture::{Limits, Picture};
 
 fn fixture(name: &str) -> PathBuf {
@@ -54,7 +54,7 @@ fn files_of(pictures: &Pictures) -> Vec<Result<Vec<u8>, String>> {
     pictures
         .visit(1 << 20, |item, bytes| {
             all[item] = bytes.map_err(|err| err.to_string());
-            Ok(())
+            Ok::<(), crosshash::Error>(())
         })
         .unwrap();
     all
@@ -260,7 +260,7 @@ fn extract(
     let loaded = backbone::open(network, &Weights::default()).unwrap();
     let how = Extraction { cache, skip_bad, ..Extraction::new(&loaded) };
     let done = AtomicUsize::new(0);
-    let given = how.run(features, &|now| {
+    let given = extract::extract(&how, features, &|now| {
         done.fetch_max(now, Ordering::Relaxed);
     });
     if given.is_ok() {
@@ -270,9 +270,7 @@ fn extract(
 }
 
 fn rows(given: &Extracted) -> Vec<f32> {
-    let mut out = vec![0.0; given.rows.len() * given.rows.width()];
-    given.rows.read(0..given.rows.len(), &mut out).unwrap();
-    out
+    given.rows.values().to_vec()
 }
 
 #[test]
@@ -411,7 +409,8 @@ fn real_networks_agree_with_another_implementation() {
                 let name = one["file"].as_str().unwrap();
                 let at = (0..pictures.len()).find(|&k| pictures.name(k) == name).unwrap();
                 let picture = Features::Pictures(pictures.select(&[at]));
-                let given = Extraction::new(&lite0).run(&picture, &|_| {}).unwrap();
+                let how = Extraction::new(&lite0);
+                let given = extract::extract(&how, &picture, &|_| {}).unwrap();
                 let (off, cosine) = check(
                     &format!("{by}, {name}"),
                     &rows(&given),

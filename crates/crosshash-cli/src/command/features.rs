@@ -68,9 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (features, ids) = items(args, loaded.backbone().takes())?;
     let given = args.extracting.extract(&loaded, &features, "features")?;
     let width = given.rows.width();
-    let mut rows = vec![0.0; given.rows.len() * width];
-    given.rows.read(0..given.rows.len(), &mut rows)?;
-    npy::write_matrix(&args.out, given.rows.len(), width, rows)?;
+    npy::write_matrix(&args.out, given.rows.len(), width, given.rows.into_values())?;
     let names: String = given.kept.iter().map(|&k| format!("{}\n", ids[k])).collect();
     let beside = args.out.with_extension("ids.txt");
     file::write(&beside, &names)?;

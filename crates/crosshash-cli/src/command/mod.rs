@@ -1,7 +1,6 @@
 //! One file per subcommand: parse, call the library, write.
 
 pub(crate) mod backbones;
-pub(crate) mod bench;
 pub(crate) mod coefficients;
 pub(crate) mod compare;
 pub(crate) mod data;
@@ -12,7 +11,6 @@ pub(crate) mod eval;
 pub(crate) mod features;
 pub(crate) mod index;
 pub(crate) mod methods;
-pub(crate) mod reproduce;
 pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod sweep;
@@ -20,17 +18,12 @@ pub(crate) mod train;
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use crate::cli::{Cli, Command};
 
 pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
-    if let Some(threads) = cli.threads {
-        rayon::ThreadPoolBuilder::new()
-            .num_threads(usize::from(threads))
-            .build_global()
-            .context("starting the threads")?;
-    }
+    crate::set_threads(cli.threads)?;
     match cli.command {
         Command::Demo(args) => demo::run(&args),
         Command::Data(args) => data::run(&args),
@@ -42,12 +35,10 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Backbones(args) => backbones::run(&args),
         Command::Features(args) => features::run(&args),
         Command::Sweep(args) => sweep::run(&args),
-        Command::Reproduce(args) => reproduce::run(&args),
         Command::EmbedPlot(args) => embed_plot::run(&args),
         Command::Index(args) => index::run(&args),
         Command::Search(args) => search::run(&args),
         Command::Serve(args) => serve::run(&args),
-        Command::Bench(args) => bench::run(&args),
         Command::Coefficients(args) => coefficients::run(&args),
     }
 }

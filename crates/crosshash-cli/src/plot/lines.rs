@@ -14,37 +14,40 @@ const INSIDE: usize = 3;
 const BESIDE: u32 = 130;
 
 /// One panel.
-pub(crate) struct Panel {
+pub struct Panel {
     /// What the x axis is.
-    pub(crate) x: String,
+    pub x: String,
     /// What the y axis is.
-    pub(crate) y: String,
+    pub y: String,
     /// Names of the places 0, 1, 2 .. on the x axis; none for numbers.
-    pub(crate) names: Vec<String>,
+    pub names: Vec<String>,
     /// The lines.
-    pub(crate) series: Vec<Series>,
+    pub series: Vec<Series>,
 }
 
 /// One line.
-pub(crate) struct Series {
+pub struct Series {
     /// What the legend says.
-    pub(crate) name: String,
+    pub name: String,
     /// Its points, from left to right.
-    pub(crate) points: Vec<Point>,
+    pub points: Vec<Point>,
     /// A point to set apart.
-    pub(crate) mark: Option<usize>,
+    pub mark: Option<usize>,
 }
 
 /// One point, with what it may be off by.
 #[derive(Clone, Copy)]
-pub(crate) struct Point {
-    pub(crate) x: f64,
-    pub(crate) y: f64,
-    pub(crate) spread: f64,
+pub struct Point {
+    /// Position on the x axis.
+    pub x: f64,
+    /// Position on the y axis.
+    pub y: f64,
+    /// Half the length of its error bar.
+    pub spread: f64,
 }
 
 /// Draws panels side by side.
-pub(crate) fn draw(path: &Path, title: &str, panels: &[Panel]) -> Result<()> {
+pub fn draw(path: &Path, title: &str, panels: &[Panel]) -> Result<()> {
     let mut svg = String::new();
     {
         let n = u32::try_from(panels.len().max(1))?;

@@ -5,7 +5,7 @@ pub(crate) mod convergence;
 pub(crate) mod curves;
 pub(crate) mod embedding;
 pub(crate) mod labels;
-pub(crate) mod lines;
+pub mod lines;
 pub(crate) mod sweep;
 
 use plotters::style::RGBColor;

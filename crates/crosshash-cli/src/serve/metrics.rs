@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::memory;
+
 /// Upper ends of the buckets, in seconds.
 const BUCKETS: [f64; 14] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
@@ -93,7 +95,7 @@ impl Metrics {
             "crosshash_uptime_seconds {}",
             self.started.elapsed().as_secs_f64()
         );
-        if let Some(bytes) = resident_bytes() {
+        if let Some(bytes) = memory::resident_bytes_of("self") {
             head(&mut out, "process_resident_memory_bytes", "gauge", "Memory in use.");
             let _ = writeln!(out, "process_resident_memory_bytes {bytes}");
         }
@@ -108,23 +110,6 @@ fn head(out: &mut String, name: &str, kind: &str, help: &str) {
 /// A value of a label, quoted.
 pub(crate) fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
-}
-
-/// Memory this process has in use, where the system tells.
-fn resident_bytes() -> Option<u64> {
-    resident_bytes_of("self")
-}
-
-/// The same of any process, by its number.
-pub(crate) fn resident_bytes_of(process: &str) -> Option<u64> {
-    Some(memory_kib(process, "VmRSS")? * 1024)
-}
-
-/// What the system tells of a process's memory: `VmRSS` is now, `VmHWM` at most so far.
-pub(crate) fn memory_kib(process: &str, what: &str) -> Option<u64> {
-    let status = fs_err::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let told = status.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(':'));
-    told?.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -142,7 +142,7 @@ impl Data {
                 let mut file = None;
                 pictures.select(&[item]).visit(LARGEST, |_, bytes| {
                     file = Some(bytes?);
-                    Ok(())
+                    Ok::<(), crosshash::Error>(())
                 })?;
                 Ok(file)
             }

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each file of tests uses a part")]
 
-#[path = "../../src/command/bench/serve/client.rs"]
+#[path = "../../../crosshash-bench/src/serve/client.rs"]
 pub(crate) mod client;
 
 use std::io::{BufRead as _, BufReader};

@@ -3,7 +3,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `features.rs`, `dense.rs`, `sparse.rs`, `pictures.rs` | what an item consists of |
+//! | `features.rs`, `dense.rs`, `sparse.rs` | what an item consists of |
 //! | `modality.rs` | items with ids, features, labels, groups |
 //! | `split.rs`, `plan.rs`, `draw.rs`, `units.rs` | train, validation, query, database; how they are drawn, and what stays together |
 //! | `training.rs` | all that training code gets to see |
@@ -12,13 +12,11 @@
 //! | `read/`, `bytes.rs` | one file per format; mapped and spooled bytes |
 //! | `inspect/`, `import.rs`, `synth.rs` | the doctor, proposals of manifests, made data |
 //! | `emoji/` | the data set that needs no files: pictures, drawings and words of emoji |
-//! | `raster.rs`, `descriptor.rs` | small pictures and hand-made features of them |
 //!
 //! After this module nobody knows a file format.
 
 mod bytes;
 mod dense;
-pub mod descriptor;
 mod draw;
 pub mod emoji;
 mod features;
@@ -28,9 +26,7 @@ mod manifest;
 mod modality;
 mod normalise;
 mod open;
-mod pictures;
 mod plan;
-mod raster;
 mod read;
 mod resolve;
 mod sparse;
@@ -41,6 +37,7 @@ mod training;
 mod units;
 
 pub(crate) use bytes::Bytes;
+pub use crosshash_features::{PicturePlace, Pictures, Raster, descriptor};
 pub use dense::{Dense, Number};
 pub use features::{Features, Texts};
 pub use manifest::{
@@ -50,9 +47,7 @@ pub use manifest::{
 pub use modality::{Modality, View};
 pub use normalise::{Normaliser, Standardiser};
 pub use open::{Opened, open};
-pub use pictures::{PicturePlace, Pictures};
 pub use plan::{Choice, Plan};
-pub use raster::Raster;
 pub use read::{READERS, Reader};
 pub use sparse::Sparse;
 pub use split::{Part, Parts, Split};

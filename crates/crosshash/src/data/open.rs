@@ -8,7 +8,9 @@ use super::manifest::{
 };
 use super::read::{self, Table, Wanted};
 use super::resolve::{self, Given};
-use super::{Analysis, Dataset, Features, LeftOut, Modality, Plan, Split, Texts, emoji};
+use super::{
+    Analysis, Dataset, Dense, Features, LeftOut, Modality, Plan, Split, Texts, emoji,
+};
 use crate::backbone::Origin;
 use crate::extract::Extracted;
 use crate::{Error, Result};
@@ -57,7 +59,8 @@ impl Opened {
             });
             all[at] = all[at].select(&given.kept);
         }
-        all[at] = all[at].clone().with_features(Features::Dense(given.rows), origin)?;
+        let rows = Dense::from_floats(given.rows.width(), given.rows.into_values())?;
+        all[at] = all[at].clone().with_features(Features::Dense(rows), origin)?;
         let names = self.dataset.label_names().to_vec();
         self.dataset =
             Dataset::new(self.dataset.name(), names, all)?.with_left_out(left_out);

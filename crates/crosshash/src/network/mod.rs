@@ -12,6 +12,7 @@
 //! ```
 
 mod alexnet;
+mod backbone;
 mod conv4;
 mod layer;
 mod resnet;
@@ -30,6 +31,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::optimise::{Param, Sgd, floats};
 use crate::tower::{Matrix, normal};
 use crate::{Error, Result};
+pub use backbone::BACKBONES;
 use layer::{Layer, Role, Spec};
 use run::Pass;
 pub(crate) use run::{Observed, Statistics};

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Subcommand;
-use crosshash::backbone::{About, BACKBONES, Takes, Weights};
+use crosshash::backbone::{self, About, Takes, Weights};
 use serde_json::json;
 
 use crate::places::Places;
@@ -65,7 +65,7 @@ fn takes(about: &About) -> &'static str {
 
 fn to_text(weights: &Weights) -> String {
     let mut out = format!("{:<20}{:<10}{:>6}  what\n", "name", "takes", "width");
-    for about in BACKBONES {
+    for about in backbone::all() {
         let _ = writeln!(
             out,
             "{:<20}{:<10}{:>6}  {} ({})",
@@ -109,7 +109,7 @@ fn to_text(weights: &Weights) -> String {
 }
 
 fn to_json(weights: &Weights) -> Result<String> {
-    let one = |about: &&About| {
+    let one = |about: &About| {
         let found = about.find(weights).ok();
         json!({
             "name": about.name, "takes": takes(about), "width": about.width,
@@ -117,6 +117,6 @@ fn to_json(weights: &Weights) -> Result<String> {
             "found": found,
         })
     };
-    let all: Vec<_> = BACKBONES.iter().map(one).collect();
+    let all: Vec<_> = backbone::all().map(one).collect();
     Ok(serde_json::to_string_pretty(&all)? + "\n")
 }

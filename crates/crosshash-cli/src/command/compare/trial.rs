@@ -15,9 +15,9 @@ use crosshash_codes::eval::Options;
 use serde::{Deserialize, Serialize};
 
 use super::Args;
-use crate::command::bench::peak_mib;
 use crate::directions::encode_all;
 use crate::fit::{Fitted, fit, split};
+use crate::memory::peak_mib;
 use crate::progress::{Progress, say};
 use crate::{file, interrupt};
 

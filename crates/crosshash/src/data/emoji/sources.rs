@@ -12,15 +12,10 @@ use ab_glyph::{Font as _, FontRef, Glyph, PxScale};
 use emoji::Emoji;
 use twemoji_assets::png::PngTwemojiAsset;
 
+pub use crate::backbone::{DRAWING_MARGIN, DRAWING_SIZE, PICTURE_SIZE};
 use crate::data::Raster;
 use crate::{Error, Result, picture};
 
-/// Pixels a side of a picture.
-pub const PICTURE_SIZE: usize = 72;
-/// Pixels a side of a drawing.
-pub const DRAWING_SIZE: usize = 64;
-/// White around a drawing, in pixels.
-pub const DRAWING_MARGIN: usize = 2;
 /// Asks for the presentation as a picture; the same emoji with and without it.
 const PRESENTATION: char = '\u{fe0f}';
 

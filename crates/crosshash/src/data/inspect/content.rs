@@ -69,7 +69,7 @@ pub(super) fn look(
                 hashes[item] = xxh3_64(&bytes);
                 done += 1;
                 progress(done);
-                Ok(())
+                Ok::<(), crate::Error>(())
             })?;
             (Content { empty, ..Content::default() }, hashes)
         }

@@ -6,7 +6,8 @@
 
 use std::path::{Component, Path};
 
-use crate::data::pictures::{not_a_tar, open_tar, open_zip, plain_name};
+use crosshash_features::pictures::{not_a_tar, open_tar, open_zip, plain_name};
+
 use crate::data::{PicturePlace, Pictures};
 use crate::{Error, Result};
 

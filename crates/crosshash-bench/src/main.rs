@@ -1,0 +1,73 @@
+//! `crosshash-bench`: benchmarks against the usual Python tools, and the experiments of the paper.
+//!
+//! Each benchmark runs its peer on the same data in the same run and prints the ratio. The peers
+//! are the scripts in `peers/`. `crosshash-bench program ...` runs the program `crosshash` itself:
+//! benchmarks that need a server start it this way.
+
+mod coefficients;
+mod dcmh;
+mod eval;
+mod features;
+mod peer;
+mod reproduce;
+mod search;
+mod serve;
+mod train;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measure speed and memory against the usual tools in one run, or repeat an experiment of the
+/// paper. From a checkout: cargo run --release -p crosshash-bench -- search
+#[derive(Parser)]
+#[command(version, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "crosshash-bench", max_term_width = 100)]
+struct Cli {
+    /// Number of threads (default: one per core).
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// One line per benchmark; each lives in its own file.
+#[derive(Subcommand)]
+enum Command {
+    Coefficients(coefficients::Args),
+    Dcmh(dcmh::Args),
+    Eval(eval::Args),
+    Features(features::Args),
+    Train(train::Args),
+    Search(search::Args),
+    Serve(serve::Args),
+    Reproduce(Box<reproduce::Args>),
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    if arguments.get(1).is_some_and(|first| first == "program") {
+        return crosshash_cli::main_from(arguments.into_iter().skip(1));
+    }
+    crosshash_cli::exit_code("crosshash-bench", run(Cli::parse()))
+}
+
+fn run(cli: Cli) -> Result<ExitCode> {
+    crosshash_cli::set_threads(cli.threads)?;
+    match cli.command {
+        Command::Coefficients(args) => coefficients::run(&args),
+        Command::Dcmh(args) => dcmh::run(&args),
+        Command::Eval(args) => eval::run(&args),
+        Command::Features(args) => features::run(&args),
+        Command::Train(args) => train::run(&args),
+        Command::Search(args) => search::run(&args),
+        Command::Serve(args) => serve::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
+    }
+}

@@ -1,0 +1,99 @@
+//! Running a Python peer: a script, arguments, one JSON object back.
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+pub(crate) use crosshash_cli::memory::peak_mib;
+
+/// What became of the peer.
+pub(crate) enum Peer {
+    /// It ran; this is what it measured.
+    Ran(Value),
+    /// It could not run here, and why.
+    Missing(String),
+}
+
+/// Runs `script` under python3 with `arguments`; `module` is what it needs to import. Its
+/// libraries may use `threads` threads. Its stderr goes to the user, its stdout is JSON.
+pub(crate) fn run<A: AsRef<OsStr>>(
+    script: &str,
+    arguments: &[A],
+    module: &str,
+    threads: usize,
+) -> Result<Peer> {
+    run_in(script, arguments, module, threads, &[])
+}
+
+/// The same, with variables in its environment.
+pub(crate) fn run_in<A: AsRef<OsStr>>(
+    script: &str,
+    arguments: &[A],
+    module: &str,
+    threads: usize,
+    environment: &[(&str, &str)],
+) -> Result<Peer> {
+    let check = Command::new("python3")
+        .args(["-c", &format!("import {module}")])
+        .stderr(Stdio::null())
+        .status();
+    match check {
+        Err(_) => return Ok(Peer::Missing("python3 is not installed".into())),
+        Ok(status) if !status.success() => {
+            let text = format!("python3 has no {module} (python3 -m pip install {module})");
+            return Ok(Peer::Missing(text));
+        }
+        Ok(_) => {}
+    }
+    let threads = threads.to_string();
+    let mut child = Command::new("python3")
+        .arg("-")
+        .args(arguments)
+        .env("OMP_NUM_THREADS", &threads)
+        .env("OPENBLAS_NUM_THREADS", &threads)
+        .env("MKL_NUM_THREADS", &threads)
+        .envs(environment.iter().copied())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("starting python3")?;
+    if let Some(mut stdin) = child.stdin.take() {
+        stdin.write_all(script.as_bytes()).context("handing the script to python3")?;
+    }
+    let output = child.wait_with_output().context("waiting for python3")?;
+    if !output.status.success() {
+        bail!("the python3 peer failed ({}); its message stands above", output.status);
+    }
+    Ok(Peer::Ran(serde_json::from_slice(&output.stdout).context("the peer's answer")?))
+}
+
+/// Runs this program again with `arguments`, so that its peak of memory is its own; it answers with
+/// one JSON object on stdout.
+pub(crate) fn this_program<T: DeserializeOwned>(arguments: &[String]) -> Result<T> {
+    let output = Command::new(std::env::current_exe()?)
+        .args(["--threads", &rayon::current_num_threads().to_string()])
+        .args(arguments)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("starting crosshash-bench")?;
+    if !output.status.success() {
+        bail!("the measurement failed ({}); its message stands above", output.status);
+    }
+    serde_json::from_slice(&output.stdout).context("the answer of the measurement")
+}
+
+/// The processor time this process has used so far, in seconds, where the system tells.
+pub(crate) fn cpu_seconds() -> f64 {
+    let read = || {
+        let stat = fs_err::read_to_string("/proc/self/stat").ok()?;
+        // The name of the program stands in brackets and may hold anything.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+        let mut ticks = || fields.next()?.parse::<f64>().ok();
+        Some((ticks()? + ticks()?) / 100.0)
+    };
+    read().unwrap_or(f64::NAN)
+}

@@ -1,0 +1,26 @@
+//! `crosshash-bench reproduce`: experiments of the paper, each with one command.
+
+mod sketch;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+/// Repeat an experiment of the paper: data in, table out.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+#[derive(Subcommand)]
+enum Experiment {
+    Sketch(sketch::Args),
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    match &args.experiment {
+        Experiment::Sketch(args) => sketch::run(args),
+    }
+}

@@ -1,0 +1,69 @@
+//! A crosshash server in its own process.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+use crosshash_cli::memory::resident_bytes_of;
+
+/// A running server; it is stopped when this goes.
+pub(super) struct Server {
+    child: Child,
+    pub(super) addr: SocketAddr,
+}
+
+impl Server {
+    /// Starts a server on any free port of this machine and waits until it answers.
+    pub(super) fn start(place: &Path) -> Result<Server> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["program", "serve"])
+            .arg(place)
+            .args(["--addr", "127.0.0.1:0", "--log-level", "warn", "--max-seconds", "5"])
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("starting the server")?;
+        let stderr = child.stderr.take().context("the server's messages")?;
+        let mut server = Server { child, addr: ([127, 0, 0, 1], 0).into() };
+        let mut lines = BufReader::new(stderr).lines();
+        let mut said = String::new();
+        for line in lines.by_ref() {
+            let line = line?;
+            if let Some((_, rest)) = line.split_once("http://") {
+                let addr = rest.split('/').next().unwrap_or("");
+                server.addr = addr.parse().context("the server's address")?;
+                // Its messages go on to ours; a full pipe would stop it.
+                std::thread::spawn(move || {
+                    lines.map_while(Result::ok).for_each(crosshash_cli::progress::say)
+                });
+                return Ok(server);
+            }
+            said += &line;
+            said.push('\n');
+        }
+        let _ = server.child.wait();
+        bail!("the server did not start: {said}");
+    }
+
+    /// Memory it has in use.
+    pub(super) fn resident_mib(&self) -> Option<f64> {
+        let bytes = resident_bytes_of(&self.child.id().to_string())?;
+        #[expect(clippy::cast_precision_loss, reason = "a size to be shown")]
+        Some(bytes as f64 / f64::from(1 << 20))
+    }
+
+    /// Whether it still runs.
+    pub(super) fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

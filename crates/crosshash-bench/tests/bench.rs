@@ -1,0 +1,91 @@
+//! Every benchmark that runs without a peer, small, through the real program.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+/// Standard output of a command that must succeed.
+fn bench(args: &[&str]) -> String {
+    let program = env!("CARGO_BIN_EXE_crosshash-bench");
+    let output = Command::new(program).args(args).output().unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {stdout}{stderr}");
+    stdout
+}
+
+#[test]
+fn help_has_examples() {
+    for name in ["coefficients", "eval", "search", "serve", "train", "features", "dcmh"] {
+        let text = bench(&[name, "--help"]);
+        assert!(text.contains(&format!("crosshash-bench {name}")), "{name}: {text}");
+    }
+}
+
+#[test]
+fn coefficients_without_a_peer() {
+    let text = bench(&["coefficients", "--items", "300,3000", "--no-peer", "--json"]);
+    let rows: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows.len(), 2);
+    assert_eq!((&rows[1]["items"], &rows[1]["labels"]), (&3000.into(), &81.into()));
+    let sets = rows[1]["distinct_sets"].as_u64().unwrap();
+    assert!(sets > 500 && sets < 3000, "{sets}");
+    assert_eq!(rows[1]["note"], "peer not asked for");
+}
+
+#[test]
+fn eval_without_a_peer() {
+    let args = ["--queries", "20", "--items", "500", "--bits", "32", "--no-peer", "--json"];
+    let text = bench(&[&["eval"], &args[..]].concat());
+    let json: Value = serde_json::from_str(&text).unwrap();
+    assert!(json["crosshash"]["seconds"].as_f64().is_some_and(|s| s > 0.0));
+    assert_eq!(json["peer"]["missing"], "left out by --no-peer");
+}
+
+#[test]
+fn search_without_a_peer() {
+    let args = ["--items", "20000", "--bits", "64", "--batch", "1,10", "-k", "5"];
+    let text = bench(&[&["search", "--no-peer", "--json"], &args[..]].concat());
+    let rows: Vec<Value> =
+        text.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    let of = |name: &str| rows.iter().filter(|row| row["index"] == name).count();
+    assert_eq!((of("scan"), of("mih"), of("auto"), of("mih-lean")), (4, 4, 4, 4));
+    assert!(rows[0]["memory_gb_per_s"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn malformed_requests_do_not_stop_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run").display().to_string();
+    let settings =
+        ["epochs=1", "hidden=16", "hidden_sparse=16", "bits=32", "validation=0.0"];
+    let settings: Vec<&str> = settings.iter().flat_map(|s| ["--set", s]).collect();
+    bench(&[&["program", "train", "emoji", "--out", &run], &settings[..]].concat());
+    let count = std::env::var("CROSSHASH_FUZZ").unwrap_or("1000".into());
+    let args = ["--items", "0", "--seconds", "0", "--json", "--fuzz", &count];
+    let report = bench(&[&["serve"], &args[..], &["--run", &run]].concat());
+    let fuzz = &serde_json::from_str::<Value>(&report).unwrap()["fuzz"];
+    assert_eq!(fuzz["alive"], true, "{report}");
+    assert_eq!(fuzz["server_errors"], json!([]), "{report}");
+    assert_eq!(fuzz["sent"].to_string(), count);
+    for kind in [
+        "picture bomb",
+        "bad UTF-8",
+        "path traversal",
+        "truncated upload",
+        "giant body",
+        "bad values",
+    ] {
+        let statuses = fuzz["by_kind"][kind].as_object().unwrap();
+        let fine = |status: &String| status.starts_with('4') || status == "closed";
+        // What is left of a cut form may be a valid request, and a thin picture is valid too.
+        let lucky = ["truncated upload", "picture bomb"].contains(&kind);
+        assert!(statuses.keys().all(|s| fine(s) || lucky), "{kind}: {statuses:?}");
+    }
+    let (warm, end) =
+        (fuzz["warm_mib"].as_f64().unwrap(), fuzz["end_mib"].as_f64().unwrap());
+    assert!(end < warm + 150.0, "memory grows: {warm} to {end} MiB");
+}

@@ -1,0 +1,75 @@
+//! The program `crosshash` as a library: parse, call the libraries below, print.
+//!
+//! [`main_from`] is the whole program. The public modules are what the benchmarks
+//! (`crosshash-bench`) share with it.
+//!
+//! Exit codes: 0: done. 1: ran, but found nothing. 2: bad input or a refused operation.
+//! 130: interrupted.
+
+mod asking;
+mod cli;
+mod code_args;
+mod command;
+pub mod directions;
+pub mod file;
+pub mod fit;
+mod grid;
+pub mod interrupt;
+pub mod memory;
+mod npz;
+pub mod opening;
+pub mod places;
+pub mod plot;
+pub mod progress;
+mod report;
+mod serve;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::Parser as _;
+
+/// Runs the program with these arguments, the first of which is its name.
+pub fn main_from(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match cli::Cli::try_parse_from(arguments) {
+        Ok(cli) => exit_code("crosshash", command::run(cli)),
+        Err(err) => {
+            let _ = err.print(); // a closed pipe must not change the exit code
+            ExitCode::from(u8::try_from(err.exit_code()).unwrap_or(2))
+        }
+    }
+}
+
+/// The exit code of a finished program; prints its error.
+pub fn exit_code(program: &str, result: Result<ExitCode>) -> ExitCode {
+    match result {
+        Ok(code) => code,
+        Err(err) if is_broken_pipe(&err) => ExitCode::SUCCESS,
+        Err(err) => {
+            #[expect(clippy::print_stderr, reason = "the one place that prints errors")]
+            {
+                eprintln!("{program}: {err:#}");
+            }
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Sets the number of threads of the global pool; `None` is one per core.
+pub fn set_threads(threads: Option<u16>) -> Result<()> {
+    let Some(threads) = threads else { return Ok(()) };
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(usize::from(threads))
+        .build_global()
+        .context("starting the threads")
+}
+
+/// A reader that went away (`crosshash ... | head`) is no error.
+fn is_broken_pipe(err: &anyhow::Error) -> bool {
+    err.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}

@@ -1,0 +1,41 @@
+//! DoodleNet (Yining Shi, ml5.js): a small convolutional classifier of the 345 categories of
+//! Google's Quick, Draw!, 28 x 28, white strokes on black; 512 features before the classifier.
+//!
+//! Drawings are cut out of the white around them and fitted into the square, as Quick, Draw!
+//! does with its own.
+
+use super::onnx_image::OnnxImage;
+use super::{About, Takes, WeightFile};
+use crate::picture::{Channels, Filter, Recipe, Resize};
+
+pub(super) static ABOUT: About = About {
+    name: "doodlenet",
+    takes: Takes::Pictures,
+    drawings: true,
+    width: 512,
+    what: "DoodleNet, Quick, Draw!, ONNX: line drawings, dark on white",
+    licence: "MIT",
+    files: &[WeightFile {
+        names: &["doodlenet.onnx"],
+        sha256: Some("3b5aa2be9b19ee0ae1ca100b34f84ae2fab7438854786265143f1840d063885d"),
+        source: None,
+    }],
+    get: "  git clone --depth 1 https://github.com/ml5js/ml5-data-and-models
+  pip install numpy onnx
+  python crates/crosshash-features/src/backbone/export/doodlenet.py \\
+    ml5-data-and-models/models/doodlenet FOLDER/doodlenet.onnx
+  and name FOLDER by --weights or $CROSSHASH_WEIGHTS (the published weights are files of
+  TensorFlow.js, which the script writes as ONNX)",
+    revision: 2,
+    open: |files, weights| {
+        let recipe = Recipe {
+            trim: true,
+            resize: Resize::Fit,
+            filter: Filter::Area,
+            channels: Channels::Ink,
+            scale: 1.0 / 255.0,
+            ..Recipe::squash(28)
+        };
+        Ok(Box::new(OnnxImage::open(&files[0], recipe, Some("features"), weights)?))
+    },
+};

@@ -1,0 +1,261 @@
+//! `Pictures`: files of pictures in one place, listed and read, not decoded.
+//!
+//! Archives are not to be trusted: an entry is read up to a limit, whatever it says of itself.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use flate2::read::MultiGzDecoder;
+
+use crate::{Error, Result};
+
+/// A list of pictures in one place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pictures {
+    place: Arc<PicturePlace>,
+    names: Vec<String>,
+}
+
+/// What holds the pictures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PicturePlace {
+    /// A folder; names are paths below it, with `/`.
+    Folder(PathBuf),
+    /// A zip file; names are those of its entries.
+    Zip(PathBuf),
+    /// A tar file, plain or compressed (.tar.gz, .tgz); names are those of its entries.
+    Tar(PathBuf),
+    /// Files that were handed over, by name.
+    Memory(BTreeMap<String, Vec<u8>>),
+}
+
+impl PicturePlace {
+    /// Its path, if it has one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            PicturePlace::Folder(path)
+            | PicturePlace::Zip(path)
+            | PicturePlace::Tar(path) => Some(path),
+            PicturePlace::Memory(_) => None,
+        }
+    }
+}
+
+impl Pictures {
+    /// Pictures by name.
+    pub fn new(place: PicturePlace, names: Vec<String>) -> Pictures {
+        Pictures { place: Arc::new(place), names }
+    }
+
+    /// Pictures whose files are given, named by number from 0.
+    pub fn in_memory(files: Vec<Vec<u8>>) -> Pictures {
+        let names: Vec<String> = (0..files.len()).map(|k| format!("picture {k}")).collect();
+        let place = names.iter().cloned().zip(files).collect();
+        Pictures::new(PicturePlace::Memory(place), names)
+    }
+
+    /// Where they are.
+    pub fn place(&self) -> &PicturePlace {
+        &self.place
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The name of one picture below its place.
+    pub fn name(&self, item: usize) -> &str {
+        &self.names[item]
+    }
+
+    /// The path of one picture for messages.
+    pub fn path(&self, item: usize) -> PathBuf {
+        let name = Path::new(&self.names[item]);
+        self.place.path().map_or(name.to_owned(), |place| place.join(name))
+    }
+
+    /// The pictures with these numbers, in this order.
+    #[must_use]
+    pub fn select(&self, items: &[usize]) -> Pictures {
+        let names = items.iter().map(|&item| self.names[item].clone()).collect();
+        Pictures { place: Arc::clone(&self.place), names }
+    }
+
+    /// Hands the file of each picture to `take`, in the order that the place has them; one that
+    /// cannot be read or is larger than `most` bytes as an error. Ends when `take` fails.
+    pub fn visit<E: From<Error>>(
+        &self,
+        most: u64,
+        mut take: impl FnMut(usize, Result<Vec<u8>>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match &*self.place {
+            PicturePlace::Folder(folder) => {
+                for (item, name) in self.names.iter().enumerate() {
+                    take(item, whole_file(&folder.join(name), most))?;
+                }
+            }
+            PicturePlace::Zip(path) => {
+                let mut archive = open_zip(path)?;
+                for (item, name) in self.names.iter().enumerate() {
+                    let bytes = match archive.by_name(name) {
+                        Ok(mut entry) => {
+                            let declared = entry.size();
+                            limited(&mut entry, declared, most)
+                        }
+                        Err(err) => Err(Error::content(err.to_string())),
+                    };
+                    take(item, bytes)?;
+                }
+            }
+            PicturePlace::Tar(path) => self.visit_tar(path, most, take)?,
+            PicturePlace::Memory(files) => {
+                for (item, name) in self.names.iter().enumerate() {
+                    let known = files.keys().map(String::as_str);
+                    let bytes = files.get(name).cloned();
+                    take(
+                        item,
+                        bytes.ok_or_else(|| Error::unknown("picture", name, known)),
+                    )?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A tar file has no table of contents: one pass over it.
+    fn visit_tar<E: From<Error>>(
+        &self,
+        path: &Path,
+        most: u64,
+        mut take: impl FnMut(usize, Result<Vec<u8>>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut wanted: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (item, name) in self.names.iter().enumerate() {
+            wanted.entry(name).or_default().push(item);
+        }
+        let fault = |err: std::io::Error| not_a_tar(&err).at(path);
+        let mut archive = open_tar(path)?;
+        for entry in archive.entries().map_err(fault)? {
+            let mut entry = entry.map_err(fault)?;
+            let name = entry.path_bytes().into_owned();
+            let name = std::str::from_utf8(&name).ok();
+            let items = name.and_then(|name| wanted.remove(plain_name(name)));
+            let Some(items) = items else { continue };
+            let declared = entry.size();
+            let bytes = limited(&mut entry, declared, most);
+            for item in items {
+                let copy = match &bytes {
+                    Ok(bytes) => Ok(bytes.clone()),
+                    Err(err) => Err(Error::content(err.to_string())),
+                };
+                take(item, copy)?;
+            }
+        }
+        for (name, items) in wanted {
+            for item in items {
+                take(item, Err(Error::content(format!("{name:?} is not there any more"))))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Opens a zip file; refuses one whose entries cannot be what they say.
+pub fn open_zip(path: &Path) -> Result<zip::ZipArchive<BufReader<fs_err::File>>> {
+    // Deflate packs at most 1,032 to 1: more is one piece of data behind many entries.
+    const DEFLATE: u128 = 1_032;
+    let file = fs_err::File::open(path)?;
+    let size = u128::from(file.metadata()?.len());
+    let archive = zip::ZipArchive::new(BufReader::new(file))
+        .map_err(|err| Error::content(format!("not a readable zip: {err}")).at(path))?;
+    match archive.decompressed_size() {
+        Some(whole) if whole > size * DEFLATE => Err(Error::content(format!(
+            "{size} bytes that would unpack to {whole}: such a zip is a bomb, and is refused"
+        ))
+        .at(path)),
+        _ => Ok(archive),
+    }
+}
+
+/// Opens a tar file, compressed if its name or first bytes say so.
+pub fn open_tar(path: &Path) -> Result<tar::Archive<Box<dyn Read>>> {
+    /// Pictures hardly get smaller; text does by 10, and nothing honest by this.
+    const PACKED: u64 = 200;
+    let mut file = fs_err::File::open(path)?;
+    let size = file.metadata()?.len();
+    let mut start = [0; 2];
+    let packed = file.read(&mut start)? == 2 && start == [0x1f, 0x8b];
+    let file = BufReader::new(fs_err::File::open(path)?);
+    Ok(tar::Archive::new(match packed {
+        false => Box::new(file),
+        true => Box::new(Bounded {
+            inner: MultiGzDecoder::new(file),
+            left: size.saturating_mul(PACKED).saturating_add(1 << 20),
+        }),
+    }))
+}
+
+/// `tar -C folder .` writes names as `./a.png`.
+pub fn plain_name(name: &str) -> &str {
+    name.trim_start_matches("./")
+}
+
+/// What an error of a tar file says.
+pub fn not_a_tar(err: &std::io::Error) -> Error {
+    Error::content(format!("not a readable tar: {err}"))
+}
+
+/// A reader that refuses to give more than so many bytes.
+struct Bounded<R> {
+    inner: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.inner.read(out)?;
+        self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
+            std::io::Error::other("it unpacks to 200 times its size: a bomb, and refused")
+        })?;
+        Ok(read)
+    }
+}
+
+fn whole_file(path: &Path, most: u64) -> Result<Vec<u8>> {
+    let mut file = fs_err::File::open(path)?;
+    let size = file.metadata()?.len();
+    limited(&mut file, size, most)
+}
+
+/// All bytes of a reader, if they are as many as declared and at most so many.
+fn limited(reader: &mut impl Read, declared: u64, most: u64) -> Result<Vec<u8>> {
+    let too_large = |size: u64| {
+        Error::content(format!("a file of {size} bytes is beyond the limit of {most}"))
+    };
+    if declared > most {
+        return Err(too_large(declared));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(declared).unwrap_or(0));
+    // What is declared is only a claim: one byte more than it is read.
+    let mut reader = reader.take(declared + 1);
+    reader
+        .read_to_end(&mut bytes)
+        .map_err(|err| Error::content(format!("cannot be unpacked: {err}")))?;
+    match bytes.len() as u64 {
+        size if size > declared => Err(Error::content(format!(
+            "it says it has {declared} bytes, but has more; such a file is not to be trusted"
+        ))),
+        size if size < declared => Err(Error::content(format!(
+            "it says it has {declared} bytes, but has {size}: it is cut off"
+        ))),
+        _ => Ok(bytes),
+    }
+}

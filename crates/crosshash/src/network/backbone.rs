@@ -1,0 +1,172 @@
+//! These networks as frozen backbones: their state dicts, and what torchvision's and
+//! timm's own code does to a picture before them.
+
+use std::path::PathBuf;
+
+use crosshash_features::backbone::{About, Backbone, Source, Table, Takes, WeightFile};
+use crosshash_features::picture::Recipe;
+use crosshash_features::{Error, Result};
+
+use super::{Network, named};
+
+/// The native networks, as backbones.
+pub static BACKBONES: Table =
+    &[&ALEXNET, &ALEXNET_CONV, &VGG16, &RESNET18, &RESNET50, &SE_RESNEXT101];
+
+static ALEXNET: About = About {
+    name: "alexnet",
+    width: 4096,
+    what: "AlexNet (torchvision), output of the second linear layer",
+    files: &[WeightFile {
+        names: &["alexnet.safetensors", "alexnet.pth", "alexnet-owt-7be5be79.pth"],
+        sha256: None,
+        source: Some(Source {
+            url: "https://download.pytorch.org/models/alexnet-owt-7be5be79.pth",
+            sha256: "7be5be79",
+            entry: None,
+        }),
+    }],
+    get: "  curl -LO https://download.pytorch.org/models/alexnet-owt-7be5be79.pth",
+    open: |files, _| open("alexnet", files),
+    ..NATIVE
+};
+
+static ALEXNET_CONV: About = About {
+    name: "alexnet-conv",
+    width: 9216,
+    what: "AlexNet's five convolutions (torchvision), what its first linear layer takes",
+    files: &[WeightFile {
+        names: &["alexnet_conv.safetensors"],
+        sha256: None,
+        source: None,
+    }],
+    get: "  arrays conv0.weight, conv0.bias .. conv4.bias of torchvision's alexnet (features.0, 3, 6, \
+          8, 10), saved as alexnet_conv.safetensors",
+    open: |files, _| open("alexnet-conv", files),
+    ..NATIVE
+};
+
+static VGG16: About = About {
+    name: "vgg16",
+    width: 4096,
+    what: "VGG-16 (torchvision), output of the second linear layer",
+    files: &[WeightFile {
+        names: &["vgg16.safetensors", "vgg16.pth", "vgg16-397923af.pth"],
+        sha256: None,
+        source: Some(Source {
+            url: "https://download.pytorch.org/models/vgg16-397923af.pth",
+            sha256: "397923af",
+            entry: None,
+        }),
+    }],
+    get: "  curl -LO https://download.pytorch.org/models/vgg16-397923af.pth",
+    open: |files, _| open("vgg16", files),
+    ..NATIVE
+};
+
+static RESNET18: About = About {
+    name: "resnet18",
+    width: 512,
+    what: "ResNet-18 (torchvision), mean of the last block",
+    files: &[WeightFile {
+        names: &["resnet18.safetensors", "resnet18.pth", "resnet18-f37072fd.pth"],
+        sha256: None,
+        source: Some(Source {
+            url: "https://download.pytorch.org/models/resnet18-f37072fd.pth",
+            sha256: "f37072fd",
+            entry: None,
+        }),
+    }],
+    get: "  curl -LO https://download.pytorch.org/models/resnet18-f37072fd.pth",
+    open: |files, _| open("resnet18", files),
+    ..NATIVE
+};
+
+static RESNET50: About = About {
+    name: "resnet50",
+    width: 2048,
+    what: "ResNet-50 (torchvision), mean of the last block",
+    files: &[WeightFile {
+        names: &["resnet50.safetensors", "resnet50.pth", "resnet50-0676ba61.pth"],
+        sha256: None,
+        source: Some(Source {
+            url: "https://download.pytorch.org/models/resnet50-0676ba61.pth",
+            sha256: "0676ba61",
+            entry: None,
+        }),
+    }],
+    get: "  curl -LO https://download.pytorch.org/models/resnet50-0676ba61.pth",
+    open: |files, _| open("resnet50", files),
+    ..NATIVE
+};
+
+static SE_RESNEXT101: About = About {
+    name: "se-resnext101",
+    width: 2048,
+    what: "SE-ResNeXt-101 32x4d (timm), mean of the last block",
+    licence: "of timm's weights: Apache-2.0",
+    files: &[WeightFile {
+        names: &[
+            "se-resnext101.safetensors",
+            "se-resnext101.pth",
+            "seresnext101_32x4d.safetensors",
+        ],
+        sha256: None,
+        source: None,
+    }],
+    get: "  curl -L -o se-resnext101.safetensors \
+          https://huggingface.co/timm/seresnext101_32x4d.gluon_in1k/resolve/main/model.safetensors",
+    open: |files, _| open("se-resnext101", files),
+    ..NATIVE
+};
+
+const NATIVE: About = About {
+    name: "",
+    takes: Takes::Pictures,
+    drawings: false,
+    width: 0,
+    what: "",
+    licence: "of torchvision's weights: BSD-3-Clause; trained on ImageNet",
+    files: &[],
+    get: "",
+    revision: 1,
+    open: |_, _| Err(Error::content("a backbone without a name")),
+};
+
+struct Native {
+    network: Network,
+    recipe: Recipe,
+}
+
+fn open(name: &str, files: &[PathBuf]) -> Result<Box<dyn Backbone>> {
+    let [path] = files else {
+        return Err(Error::content(format!("{name} has one file of weights")));
+    };
+    let network = named(name).and_then(|architecture| Network::open(architecture, path));
+    let network = network.map_err(|err| Error::content(err.to_string()))?;
+    Ok(Box::new(Native { network, recipe: Recipe::imagenet() }))
+}
+
+impl Backbone for Native {
+    fn takes(&self) -> Takes {
+        Takes::Pictures
+    }
+
+    fn width(&self) -> usize {
+        self.network.architecture().width
+    }
+
+    fn recipe(&self) -> Option<&Recipe> {
+        Some(&self.recipe)
+    }
+
+    // The tensor library shares its work among all threads.
+    fn is_single_threaded(&self) -> bool {
+        false
+    }
+
+    fn inputs(&self, inputs: &[f32], count: usize) -> Result<Vec<f32>> {
+        assert_eq!(inputs.len(), count * self.recipe.values(), "inputs of another size");
+        Ok(self.network.features(inputs, self.recipe.size))
+    }
+}
