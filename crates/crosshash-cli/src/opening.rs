@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail};
 use crosshash::Model;
 use crosshash::backbone::{self, Loaded};
-use crosshash::data::{self, Features, Opened};
+use crosshash::data::{self, Features, OpenOptions, Opened};
 use crosshash::extract::{Extracted, Extraction, extract};
 use crosshash::picture::Limits;
 
@@ -45,6 +45,20 @@ pub struct Extracting {
     pub cache: Option<PathBuf>,
 }
 
+/// Opens a data set; `$CROSSHASH_MAX_SPOOL_GIB` limits what its files may unpack to.
+pub(crate) fn open_within_limits(data: &Path, root: Option<&Path>) -> Result<Opened> {
+    const VARIABLE: &str = "CROSSHASH_MAX_SPOOL_GIB";
+    let mut options = OpenOptions { root: root.map(Path::to_owned), ..Default::default() };
+    if let Some(text) = std::env::var_os(VARIABLE) {
+        let gib = text.to_str().and_then(|text| text.trim().parse::<u32>().ok());
+        let gib = gib.with_context(|| {
+            format!("{VARIABLE}={}: must be a whole number of GiB", text.display())
+        })?;
+        options.limits.max_spooled = u64::from(gib) << 30;
+    }
+    Ok(data::open_with(data, &options)?)
+}
+
 impl Raw {
     /// Opens a data set; modalities that have a backbone get their rows. Only those of `wanted`,
     /// if it names any.
@@ -54,7 +68,7 @@ impl Raw {
         root: Option<&Path>,
         wanted: &[String],
     ) -> Result<Opened> {
-        let mut opened = data::open(data, root)?;
+        let mut opened = open_within_limits(data, root)?;
         for choice in &self.backbone {
             let (modality, name) = choice.split_once('=').with_context(|| {
                 format!(
@@ -78,7 +92,7 @@ impl Raw {
         model: &Model,
     ) -> Result<Opened> {
         use crosshash::encode::Encoder as _;
-        let mut opened = data::open(data, root)?;
+        let mut opened = open_within_limits(data, root)?;
         let names: Vec<String> =
             model.modalities().iter().map(|&name| name.to_owned()).collect();
         for name in &names {

@@ -112,6 +112,21 @@ fn every_part_stands_in_its_table() {
 }
 
 #[test]
+fn property_tests_have_a_fixed_seed() {
+    let macro_name = ["proptest", "! {"].concat();
+    let mut blocks = 0;
+    for path in files(&root().join("crates"), "rs") {
+        let text = read(&path);
+        for block in text.split(&macro_name).skip(1) {
+            blocks += 1;
+            let config = block.trim_start().starts_with("#![proptest_config(fixed(");
+            assert!(config, "{}: begin with proptest_config(fixed(CASES))", path.display());
+        }
+    }
+    assert!(blocks > 10, "there are property tests");
+}
+
+#[test]
 fn arrows_go_one_way() {
     let manifest = |name: &str| read(&root().join("crates").join(name).join("Cargo.toml"));
     let crates = [

@@ -292,6 +292,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::proptests::fixed;
 
     #[test]
     fn zero_is_positive() {
@@ -326,6 +327,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(fixed(256))]
+
         #[test]
         fn packing_round_trips(bits in 1_usize..200, n in 0_usize..20, seed in any::<u64>()) {
             let bits = Bits::new(bits).unwrap();

@@ -232,6 +232,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::proptests::fixed;
 
     #[test]
     fn out_of_range_names_row_and_label() {
@@ -249,6 +250,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(fixed(256))]
+
         #[test]
         fn rows_hold_what_was_put_in(
             classes in 1_usize..200,

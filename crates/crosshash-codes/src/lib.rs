@@ -42,6 +42,8 @@ pub mod kernel;
 mod labels;
 mod map;
 pub mod npy;
+#[cfg(test)]
+mod proptests;
 pub mod read;
 mod sections;
 pub mod segments;

@@ -341,12 +341,17 @@ pub fn labels_together(paths: &[&Path]) -> Result<Vec<Labels>> {
     sources.into_iter().zip(paths).map(finish).collect()
 }
 
-/// Refuses widths that only a slip of the pen makes.
+/// Refuses lists of label numbers that would expand into an implausibly large matrix of bits: a
+/// short file with one large number must not allocate gigabytes.
 fn check_size(rows: usize, classes: usize) -> Result<()> {
-    const MOST: usize = 1 << 36;
-    if rows.saturating_mul(classes) > MOST {
+    const ROW: usize = 4096; // bytes of label bits per item, accepted for any number of items
+    let declared = rows.saturating_mul(classes.div_ceil(64)).saturating_mul(8);
+    let limit = rows.saturating_mul(ROW).saturating_add(64 << 20);
+    if declared > limit {
         return Err(Error::content(format!(
-            "{rows} items over {classes} labels; is the largest label number meant?"
+            "{rows} items with label numbers up to {} need {declared} bytes, but the limit is \
+             {limit}; check the largest label number, or hand in a matrix of 0 and 1",
+            classes.saturating_sub(1)
         )));
     }
     Ok(())

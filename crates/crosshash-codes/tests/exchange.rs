@@ -10,6 +10,10 @@ use crosshash_codes::format::{CodeFile, Ids};
 use crosshash_codes::read::CodeOptions;
 use crosshash_codes::{Bits, Codes, Labels};
 use proptest::prelude::*;
+use proptests::fixed;
+
+#[path = "../src/proptests.rs"]
+mod proptests;
 
 fn made(bits: usize, n: usize, names: bool, seed: u64) -> CodeFile {
     let mut state = seed | 1;
@@ -36,7 +40,7 @@ fn made(bits: usize, n: usize, names: bool, seed: u64) -> CodeFile {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(fixed(24))]
 
     #[test]
     fn every_format_gives_back_what_it_keeps(

@@ -8,6 +8,10 @@ use crosshash_codes::npy::{self, Npy};
 use crosshash_codes::read::{self, CodeOptions, Layout};
 use crosshash_codes::{BitOrder, Bits, Codes, Labels};
 use proptest::prelude::*;
+use proptests::fixed;
+
+#[path = "../src/proptests.rs"]
+mod proptests;
 
 fn bits(n: usize) -> Bits {
     Bits::new(n).expect("a code length")
@@ -84,7 +88,7 @@ fn npy_bytes(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(fixed(64))]
 
     #[test]
     fn code_files_round_trip(

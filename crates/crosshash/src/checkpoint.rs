@@ -143,6 +143,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::proptests::fixed;
 
     fn some() -> Arrays {
         let mut arrays = Arrays::default();
@@ -163,6 +164,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(fixed(256))]
+
         #[test]
         fn damaged_bytes_never_panic(at in 0_usize..400, byte: u8, cut in 0_usize..400) {
             let folder = tempfile::tempdir().unwrap();

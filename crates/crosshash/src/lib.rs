@@ -55,6 +55,8 @@ pub mod optimise;
 mod pixels;
 pub mod prepare;
 mod product;
+#[cfg(test)]
+mod proptests;
 pub mod real;
 mod sample;
 pub mod supervise;

@@ -5,8 +5,15 @@
 
 use std::path::{Path, PathBuf};
 
-use crosshash::data::{Dataset, Features, Opened, inspect, open};
+use crosshash::data::{
+    Dataset, Features, OpenOptions, Opened, ReadLimits, inspect, open, open_with,
+};
 use proptest::prelude::*;
+use proptest::sample::Index;
+use proptests::{fixed, fuzz};
+
+#[path = "../src/proptests.rs"]
+mod proptests;
 
 const ROWS: [f32; 12] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0];
 
@@ -324,7 +331,13 @@ fn a_zip_that_points_outside_is_refused() {
 
 /// A `.npy` file of bytes.
 fn npy(shape: &str, values: &[u8]) -> Vec<u8> {
-    let text = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}, }}\n");
+    npy_of("|u1", shape, values)
+}
+
+/// A `.npy` file of numbers of a type.
+fn npy_of(descr: &str, shape: &str, values: &[u8]) -> Vec<u8> {
+    let text =
+        format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
     bytes.extend(u16::try_from(text.len()).unwrap().to_le_bytes());
     bytes.extend(text.as_bytes());
@@ -457,6 +470,160 @@ fn a_damaged_parquet_file_is_an_error() {
     );
 }
 
+/// Opens damaged data and gives the error; it must not take long, whatever the file declares.
+fn refused(files: &[(&str, &[u8])]) -> String {
+    let begin = std::time::Instant::now();
+    let text = fault(files);
+    assert!(begin.elapsed().as_secs() < 10, "took {:?}", begin.elapsed());
+    text
+}
+
+const MAT: &[u8] = b"modality.m.features = { file = \"f.mat\", key = \"X\" }\n\
+    labels.matrix = { file = \"f.mat\", key = \"L\" }";
+
+/// X of `v73.mat` is 3 x 4 doubles in gzip chunks, its dimensions stand at byte 1344. More are
+/// declared and nothing is stored for them: they are its fill value.
+#[test]
+fn hdf5_dimensions_beyond_the_file_are_refused() {
+    let plain = fs_err::read(fixtures().join("v73.mat")).unwrap();
+    assert_eq!(plain[1344..1352], 3_u64.to_le_bytes());
+    for (outer, declared) in
+        [(1_u64 << 26, (1_u64 << 31).to_string()), (1 << 60, "more than 2^64".to_owned())]
+    {
+        let mut bytes = plain.clone();
+        bytes[1344..1352].copy_from_slice(&outer.to_le_bytes());
+        assert_eq!(
+            refused(&[("dataset.toml", MAT), ("f.mat", &bytes)]),
+            format!(
+                "f.mat: variable X declares {declared} bytes, but a file of 9056 bytes may expand \
+                 to at most 26123008; the file is damaged, or the limit (max_ratio) must be raised"
+            )
+        );
+    }
+}
+
+#[test]
+fn sparse_rows_beyond_the_file_are_refused() {
+    let manifest = b"modality.m.features = { file = \"f.mat\", key = \"S\" }\n\
+        labels.matrix = { file = \"f.mat\", key = \"L\" }";
+    // The attribute MATLAB_sparse of S, the number of its rows.
+    let mut v73 = fs_err::read(fixtures().join("v73.mat")).unwrap();
+    let name = v73.windows(13).position(|bytes| bytes == b"MATLAB_sparse").unwrap();
+    let four =
+        v73[name..].windows(8).position(|bytes| bytes == 4_u64.to_le_bytes()).unwrap();
+    v73[name + four..][..8].copy_from_slice(&(1_u64 << 40).to_le_bytes());
+    // The dimensions of S, an array of two i32 behind their tag.
+    let mut plain5 = fs_err::read(fixtures().join("plain5.mat")).unwrap();
+    let tag = [5_u32, 8, 4, 3].map(u32::to_le_bytes).concat();
+    let all: Vec<usize> =
+        (0..plain5.len() - 16).filter(|&at| plain5[at..at + 16] == tag).collect();
+    for at in all {
+        plain5[at + 8..at + 12].copy_from_slice(&i32::MAX.to_le_bytes());
+    }
+    for bytes in [v73, plain5] {
+        let text = refused(&[("dataset.toml", manifest), ("f.mat", &bytes)]);
+        assert!(text.starts_with("f.mat: the sparse matrix declares "), "{text}");
+        assert!(text.contains(&format!("a file of {} bytes", bytes.len())), "{text}");
+    }
+    // A CSR matrix whose shape has more columns than memory.
+    use std::io::Write as _;
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, shape, values) in [
+        ("shape.npy", "(2,)", [1_i64, 1 << 40].map(i64::to_le_bytes).concat()),
+        ("indptr.npy", "(2,)", [0_i64, 1].map(i64::to_le_bytes).concat()),
+        ("indices.npy", "(1,)", 0_i64.to_le_bytes().to_vec()),
+        ("data.npy", "(1,)", 1_i64.to_le_bytes().to_vec()),
+    ] {
+        zip.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(&npy_of("<i8", shape, &values)).unwrap();
+    }
+    let bytes = zip.finish().unwrap().into_inner();
+    let manifest = b"modality.m.features = \"f.npz\"\nlabels.matrix = \"l.npy\"";
+    let text = refused(&[("dataset.toml", manifest), ("f.npz", &bytes)]);
+    assert!(
+        text.starts_with("f.npz: a row of the sparse matrix declares 4398046511104 bytes"),
+        "{text}"
+    );
+}
+
+#[test]
+fn packed_variables_and_entries_beyond_the_file_are_refused() {
+    use std::io::Write as _;
+    // A compressed element of a MATLAB 5 file: a matrix X that declares almost 4 GiB.
+    let mut element = Vec::new();
+    for word in [14_u32, 0xffff_fff0, 6, 8, 6, 0, 5, 8, 1 << 16, 1 << 13] {
+        element.extend(word.to_le_bytes());
+    }
+    element.extend([1, 0, 1, 0, b'X', 0, 0, 0]);
+    let mut packed =
+        flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+    packed.write_all(&element).unwrap();
+    let packed = packed.finish().unwrap();
+    let mut bytes = fs_err::read(fixtures().join("packed5.mat")).unwrap()[..128].to_vec();
+    bytes.extend(15_u32.to_le_bytes());
+    bytes.extend(u32::try_from(packed.len()).unwrap().to_le_bytes());
+    bytes.extend(&packed);
+    let text = refused(&[("dataset.toml", MAT), ("f.mat", &bytes)]);
+    assert!(text.starts_with("f.mat: variable X declares 4294967280 bytes"), "{text}");
+
+    // An entry of a NumPy archive whose unpacked size is overstated.
+    let mut bytes = fs_err::read(fixtures().join("packed.npz")).unwrap();
+    let at = bytes.windows(4).position(|four| four == b"PK\x01\x02").unwrap();
+    bytes[at + 24..at + 28].copy_from_slice(&0xffff_fff0_u32.to_le_bytes());
+    let manifest = b"modality.m.features = { file = \"f.npz\", key = \"x\" }\n\
+        labels.matrix = { file = \"f.npz\", key = \"labels\" }";
+    let text = refused(&[("dataset.toml", manifest), ("f.npz", &bytes)]);
+    assert!(text.starts_with("f.npz: array x declares 4294967280 bytes"), "{text}");
+}
+
+#[test]
+fn limits_can_be_set() {
+    let manifest = b"modality.m.features = { file = \"packed.npz\", key = \"x\" }\n\
+        labels.matrix = { file = \"packed.npz\", key = \"labels\" }";
+    let with = |manifest: &[u8], limits: ReadLimits| {
+        let dir = folder(&[("dataset.toml", manifest)]);
+        let options = OpenOptions { root: Some(fixtures()), limits };
+        open_with(dir.path(), &options).map(|_| ()).map_err(|err| err.to_string())
+    };
+    with(manifest, ReadLimits::default()).unwrap();
+    let few = ReadLimits { max_spooled: 200, ..ReadLimits::default() };
+    let text = with(manifest, few).unwrap_err();
+    assert!(
+        text.ends_with(
+            "packed.npz: array labels declares 136 bytes to unpack, but the limit of a data set \
+             is 200 bytes (max_spooled), of which 176 are in use"
+        ),
+        "{text}"
+    );
+    let table = b"items = { table = \"table.parquet\", id = \"id\" }\n\
+        labels.column = \"labels\"\nmodality.text.text = \"caption\"";
+    let none = ReadLimits { max_ratio: 0, min_expanded: 10, ..ReadLimits::default() };
+    let text = with(table, none).unwrap_err();
+    assert!(text.contains("table.parquet: the table declares "), "{text}");
+    assert!(text.contains("may expand to at most 10;"), "{text}");
+}
+
+#[test]
+fn label_numbers_beyond_the_limit_are_refused() {
+    let with = |labels: &str| {
+        let table = format!("id\ttext\tlabel\n{labels}");
+        let manifest = TABLE
+            .replace("{ column = \"label\" }", "{ column = \"label\", numbers = true }");
+        refused(&[("dataset.toml", manifest.as_bytes()), ("t.tsv", table.as_bytes())])
+    };
+    assert_eq!(
+        with("a\tx\t4000000000\n"),
+        "dataset.toml: labels: label number 4000000000 is beyond the limit of 1048576 labels \
+         without names; name the labels"
+    );
+    let many: String = (0..1000).map(|id| format!("{id}\tx\t1048575\n")).collect();
+    let text = with(&many);
+    assert!(
+        text.contains("1000 items with label numbers up to 1048575 need 131072000"),
+        "{text}"
+    );
+}
+
 /// A fixture to damage, the name it gets, and a manifest over it.
 const DAMAGED: [(&str, &str, &str); 9] = [
     ("x_f4.npy", "f.npy", "modality.m.features = \"f.npy\"\nlabels.matrix = \"f.npy\""),
@@ -501,29 +668,37 @@ const DAMAGED: [(&str, &str, &str); 9] = [
     ("plain.npz", "f.zip", "modality.m.pictures = \"f.zip\"\nlabels.folder = true"),
 ];
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+/// A damaged fixture: which, bytes that change, and where the file ends.
+fn damage() -> impl Strategy<Value = (usize, Vec<(Index, u8)>, Option<Index>)> {
+    let changes = prop::collection::vec((any::<Index>(), any::<u8>()), 1..6);
+    (0..DAMAGED.len(), changes, prop::option::of(any::<Index>()))
+}
 
-    /// Damaged files give an error or other numbers, never a panic.
+/// Opens a damaged fixture: an error or other numbers, never a panic, and soon.
+fn open_damaged(which: usize, changes: &[(Index, u8)], cut: Option<Index>) {
+    let (fixture, name, manifest) = DAMAGED[which];
+    let mut bytes = fs_err::read(fixtures().join(fixture)).unwrap();
+    for (at, byte) in changes {
+        let at = at.index(bytes.len());
+        bytes[at] = *byte;
+    }
+    if let Some(cut) = cut {
+        bytes.truncate(cut.index(bytes.len()));
+    }
+    let dir = folder(&[("dataset.toml", manifest.as_bytes()), (name, &bytes)]);
+    let begin = std::time::Instant::now();
+    if let Ok(opened) = open(dir.path(), None) {
+        let _ = inspect::inspect(&opened, &|_| {});
+    }
+    assert!(begin.elapsed().as_secs() < 60, "{fixture} took {:?}", begin.elapsed());
+}
+
+proptest! {
+    #![proptest_config(fixed(300))]
+
     #[test]
-    fn damaged_files_do_not_panic(
-        which in 0..DAMAGED.len(),
-        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
-        cut in prop::option::of(any::<prop::sample::Index>()),
-    ) {
-        let (fixture, name, manifest) = DAMAGED[which];
-        let mut bytes = fs_err::read(fixtures().join(fixture)).unwrap();
-        for (at, byte) in changes {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
-        }
-        if let Some(cut) = cut {
-            bytes.truncate(cut.index(bytes.len()));
-        }
-        let dir = folder(&[("dataset.toml", manifest.as_bytes()), (name, &bytes)]);
-        if let Ok(opened) = open(dir.path(), None) {
-            let _ = inspect::inspect(&opened, &|_| {});
-        }
+    fn damaged_files_do_not_panic((which, changes, cut) in damage()) {
+        open_damaged(which, &changes, cut);
     }
 
     #[test]
@@ -536,4 +711,14 @@ proptest! {
         let dir = folder(&[("dataset.toml", manifest.as_bytes())]);
         prop_assert!(open(dir.path(), None).is_err());
     }
+}
+
+/// A long run with random seeds: see CONTRIBUTING.md.
+#[test]
+#[ignore = "runs for CROSSHASH_FUZZ_SECONDS seconds"]
+fn fuzz_damaged_files() {
+    fuzz(&damage(), |(which, changes, cut)| {
+        open_damaged(which, &changes, cut);
+        Ok(())
+    });
 }

@@ -9,6 +9,10 @@ use crosshash::data::{
 };
 use crosshash_codes::Labels;
 use proptest::prelude::*;
+use proptests::fixed;
+
+#[path = "../src/proptests.rs"]
+mod proptests;
 
 /// Items `prefix0..`, label `i % classes` (and 0 for every seventh).
 fn modality(name: &str, ids: &[String], classes: usize) -> Modality {
@@ -318,6 +322,8 @@ fn validation_and_training_are_kept_apart_by_unit() {
 }
 
 proptest! {
+    #![proptest_config(fixed(256))]
+
     #[test]
     fn any_plan_keeps_the_wall(
         n in 4_usize..120,

@@ -7,6 +7,10 @@ use crosshash::supervise::{
 };
 use crosshash_codes::Labels;
 use proptest::prelude::*;
+use proptests::fixed;
+
+#[path = "../src/proptests.rs"]
+mod proptests;
 
 /// Dense q and u.
 type Dense = (Vec<Vec<f64>>, Vec<Vec<f64>>);
@@ -76,6 +80,8 @@ fn some_labels() -> impl Strategy<Value = Labels> {
 }
 
 proptest! {
+    #![proptest_config(fixed(256))]
+
     #[test]
     fn exact_is_the_enumeration(labels in some_labels(), include_self: bool) {
         let found = dense(&exact(&labels, include_self, &|_| ()).unwrap());

@@ -352,7 +352,7 @@ fn to_text(report: &Report) -> String {
             ApDenominator::Found => "the hits found",
             ApDenominator::Total => "R",
         },
-        protocol.judged_by,
+        protocol.evaluated_by,
         protocol.kernel,
     ));
     out

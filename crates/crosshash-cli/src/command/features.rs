@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 fn items(args: &Args, takes: Takes) -> Result<(Features, Vec<String>)> {
     let path = &args.data;
     if is_dataset(path) {
-        let opened = data::open(path, args.root.as_deref())?;
+        let opened = crate::opening::open_within_limits(path, args.root.as_deref())?;
         let all = opened.dataset.modalities();
         let fits: Vec<&str> = all
             .iter()

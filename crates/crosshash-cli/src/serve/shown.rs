@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
-use crosshash::data::{self, Dataset, Features, PicturePlace, emoji};
+use crosshash::data::{Dataset, Features, PicturePlace, emoji};
 
 /// Larger files are not taken for pictures of a data set.
 const LARGEST: u64 = 64 << 20;
@@ -37,7 +37,7 @@ impl Shown {
             let by_id = items.iter().enumerate().map(|(k, item)| (item.id.clone(), k));
             return Ok(Shown::Emoji { by_id: by_id.collect(), items });
         }
-        let dataset = data::open(path, root)?.dataset;
+        let dataset = crate::opening::open_within_limits(path, root)?.dataset;
         let numbered = |ids: &[String]| ids.iter().cloned().zip(0..).collect();
         let by_id = dataset.modalities().iter().map(|m| numbered(m.ids())).collect();
         let archives = Mutex::default();

@@ -5,9 +5,12 @@
 //! balance_k   = |mean_i b_ik|              0 is best, 1 is a dead bit
 //! corr_kl     = corr_i(b_ik, b_il)         over pairs of bits k < l that are not constant
 //! bit_entropy = mean_k H(p_k)              H in bits of the share of ones, 1 is best
+//! marginal_entropy = sum_k H(p_k)         in bits, at most r
 //! entropy     = -sum_c p_c log2 p_c        over distinct codes c; at most min(r, log2 n)
 //! tie rate    = mean_q sum_d max(n_d - 1, 0) / (n - 1)
 //!               share of neighbouring ranks that stand at one distance; 0 is a strict order
+//! tie rate at k = share of queries for which the cut after rank k goes through a tie class, so
+//!               that chance decides which items are among the first k
 //! ```
 
 use serde::Serialize;
@@ -38,6 +41,8 @@ pub struct Health {
     pub max_abs_correlation: Option<f64>,
     /// Mean entropy of a bit, at most 1.
     pub bit_entropy: f64,
+    /// Sum of the entropies of the bits, at most the code length.
+    pub marginal_entropy: f64,
     /// Entropy of the whole code, in bits.
     pub entropy: f64,
 }
@@ -54,6 +59,8 @@ pub fn health(codes: &Codes) -> Health {
     let correlations = correlations(&columns, &ones, &varying, n);
     let groups = group_sizes(codes);
     let shared: usize = groups.iter().filter(|&&size| size > 1).sum();
+    let marginal_entropy: f64 =
+        (0..bits).map(|k| entropy(&[share(k), 1.0 - share(k)])).sum();
     let max = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
     Health {
         codes: n,
@@ -66,8 +73,8 @@ pub fn health(codes: &Codes) -> Health {
         mean_abs_correlation: (!correlations.is_empty())
             .then(|| correlations.iter().sum::<f64>() / correlations.len() as f64),
         max_abs_correlation: (!correlations.is_empty()).then(|| max(&correlations)),
-        bit_entropy: (0..bits).map(|k| entropy(&[share(k), 1.0 - share(k)])).sum::<f64>()
-            / bits as f64,
+        bit_entropy: marginal_entropy / bits as f64,
+        marginal_entropy,
         entropy: {
             let shares: Vec<f64> =
                 groups.iter().map(|&size| size as f64 / n as f64).collect();
@@ -85,6 +92,19 @@ pub(super) fn tie_rate(tally: &Tally) -> f64 {
         tied += at.saturating_sub(1);
     }
     if items < 2 { 0.0 } else { tied as f64 / (items - 1) as f64 }
+}
+
+/// Whether the cut after rank `k` of one query goes through a tie class.
+pub(super) fn is_cut(tally: &Tally, k: usize) -> bool {
+    let (k, mut before) = (k as u64, 0);
+    for distance in 0..=tally.max_distance() {
+        let (items, _) = tally.at(distance);
+        if before + items > k {
+            return before < k;
+        }
+        before += items;
+    }
+    false
 }
 
 /// The bit matrix on its side: one packed column of `n` bits per code bit.
@@ -168,5 +188,6 @@ mod tests {
         assert_eq!((h.mean_abs_correlation, h.max_abs_correlation), (Some(1.0), Some(1.0)));
         assert_eq!((h.entropy, h.shared_code_rate), (1.0, 1.0));
         assert!((h.bit_entropy - 2.0 / 3.0).abs() < 1e-12);
+        assert!((h.marginal_entropy - 2.0).abs() < 1e-12);
     }
 }

@@ -1,5 +1,5 @@
-//! The whole judgement: every metric, every tie rule, both curves, code health, and the
-//! protocol card that says what the numbers mean.
+//! The evaluation report: every metric, every tie rule, both curves, code health, and the
+//! protocol, which says what the numbers mean.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,14 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::health::tie_rate;
-use super::radius::RadiusSums;
+use super::idf;
+use super::sums::{Setup, Sums};
 use super::tally::Scratch;
-use super::{
-    ApDenominator, AtRadius, Context, Discounts, Health, METRICS, RadiusCurve, Ranking,
-    Ties, average_precision, health, precision_at_recall, recall_levels, top_n_curve,
-};
-use crate::kernel::Kernel;
+use super::{ApDenominator, AtRadius, Health, RadiusCurve, UserMetrics};
 use crate::{Codes, Error, Labels, Result};
 
 /// What to report.
@@ -68,14 +64,16 @@ pub struct Bounds {
     pub stable: f64,
 }
 
-/// The judgement of one set of query codes against one database.
+/// The evaluation of one set of query codes against one database.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// MAP over the whole ranking.
     pub map: Bounds,
-    /// Each of [`METRICS`] at each cutoff.
+    /// Each of [`super::METRICS`] at each cutoff.
     pub at: BTreeMap<&'static str, BTreeMap<usize, Bounds>>,
-    /// Hash look-up at the radii asked for.
+    /// NDCG with idf gains at [`USER_RANKS`] and the cutoffs, tie-aware.
+    pub ndcg_idf_at: BTreeMap<usize, f64>,
+    /// Hash look-up at the radii of the options.
     pub radius: BTreeMap<usize, AtRadius>,
     /// What a random ranking would reach: the mean share of relevant items.
     pub chance: f64,
@@ -85,15 +83,24 @@ pub struct Report {
     pub queries_without_relevant: usize,
     /// Share of neighbouring ranks that are tied, mean over queries.
     pub tie_rate: f64,
+    /// Share of queries for which chance decides what is among the first k, at [`USER_RANKS`] and
+    /// the cutoffs.
+    pub tie_rate_at: BTreeMap<usize, f64>,
     /// Health of the database codes.
     pub database_health: Health,
     /// Health of the query codes.
     pub query_health: Health,
     /// The curves.
     pub curves: Curves,
+    /// Recall of pairs, typed words and rankings by real outputs, where they were evaluated.
+    #[serde(flatten)]
+    pub user: UserMetrics,
     /// What the numbers mean.
     pub protocol: Protocol,
 }
+
+/// Ranks that a user looks at.
+pub const USER_RANKS: [usize; 3] = [1, 5, 10];
 
 /// Means over queries, tie-aware.
 #[derive(Clone, Debug, Serialize)]
@@ -110,7 +117,7 @@ pub struct Curves {
     pub radius: RadiusCurve,
 }
 
-/// What stands beside every published number.
+/// The conditions under which the numbers were measured; publish them together.
 #[derive(Clone, Debug, Serialize)]
 pub struct Protocol {
     /// How many queries.
@@ -131,11 +138,12 @@ pub struct Protocol {
     pub empty_queries: EmptyQueries,
     /// Which kernel counted.
     pub kernel: &'static str,
-    /// Which program judged.
-    pub judged_by: &'static str,
+    /// Which program evaluated.
+    pub evaluated_by: &'static str,
 }
 
-/// Judges query codes against a database. `progress` is told how many queries are done.
+/// Evaluates query codes against a database. `progress` is called with the number of finished
+/// queries.
 ///
 /// Time O(queries x database), memory O(database); the result depends neither on the
 /// number of threads nor, but for the `stable` values, on the order of the database.
@@ -148,15 +156,15 @@ pub fn evaluate(
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Report> {
     check(query, database, query_labels, database_labels, options)?;
-    let plan = Plan::new(database, options);
+    let setup = Setup::new(database, database_labels, options);
     let done = AtomicUsize::new(0);
     // Chunks depend on the number of queries only, so the sums do not depend on threads.
     let chunk = query.len().div_ceil(256).max(1);
     let chunks: Vec<usize> = (0..query.len()).step_by(chunk).collect();
     let sums: Vec<Sums> = chunks
         .into_par_iter()
-        .map_init(Scratch::default, |scratch, start| {
-            let mut sums = Sums::new(&plan);
+        .map_init(<(Scratch, idf::Scratch)>::default, |(scratch, graded), start| {
+            let mut sums = Sums::new(&setup);
             for q in start..query.len().min(start + chunk) {
                 scratch.count(
                     query.code(q),
@@ -164,15 +172,17 @@ pub fn evaluate(
                     database,
                     database_labels,
                 );
-                sums.add_query(scratch, &plan);
+                sums.add_query(scratch, &setup);
+                let labels: Vec<usize> = query_labels.indices(q).collect();
+                sums.add_graded(scratch, graded, &labels, &setup);
                 progress(done.fetch_add(1, Ordering::Relaxed) + 1);
             }
             sums
         })
         .collect();
-    let mut total = Sums::new(&plan);
+    let mut total = Sums::new(&setup);
     sums.iter().for_each(|part| total.add(part));
-    total.into_report(query, database, query_labels, &plan)
+    total.into_report(query, database, query_labels, &setup)
 }
 
 fn check(
@@ -203,14 +213,14 @@ fn check(
     let (left, right) = ("the query label matrix", "the database label matrix");
     same(left, q_classes, right, d_classes, "labels", one_vocabulary)?;
     if query.is_empty() {
-        return empty("the query set is empty: there is nothing to judge");
+        return empty("the query set is empty: there is nothing to evaluate");
     }
     if database.is_empty() {
         return empty("the database is empty: there is nothing to rank");
     }
     if database.len() >= 1 << 31 {
         return Err(Error::content(format!(
-            "{} database items; at most 2^31 - 1 are judged at once",
+            "{} database items; at most 2^31 - 1 can be evaluated at once",
             database.len()
         )));
     }
@@ -224,183 +234,4 @@ fn check(
         return Err(Error::content("cutoff 0: ranks are counted from 1"));
     }
     Ok(())
-}
-
-/// What is the same for all queries.
-struct Plan<'a> {
-    options: &'a Options,
-    context: Context,
-    top_n: Vec<usize>,
-    stable_ranks: usize,
-    n_items: usize,
-    bits: usize,
-}
-
-impl Plan<'_> {
-    fn new<'a>(database: &Codes, options: &'a Options) -> Plan<'a> {
-        let deepest = options.cutoffs.iter().copied().max().unwrap_or(0);
-        let deepest = deepest.min(database.len());
-        Plan {
-            options,
-            context: Context {
-                denominator: options.denominator,
-                discounts: Discounts::up_to(deepest),
-            },
-            top_n: (1..=options.curve_to.min(database.len())).collect(),
-            stable_ranks: deepest,
-            n_items: database.len(),
-            bits: database.bits().get(),
-        }
-    }
-}
-
-/// Sums over queries, added up in query order.
-struct Sums {
-    queries: usize,
-    without_relevant: usize,
-    map: [f64; 4],
-    at: Vec<[f64; 4]>, // metrics x cutoffs
-    top_n: Vec<f64>,
-    precision: Vec<f64>,
-    radius: RadiusSums,
-    tie_rate: f64,
-    chance: f64,
-}
-
-impl Sums {
-    fn new(plan: &Plan<'_>) -> Sums {
-        Sums {
-            queries: 0,
-            without_relevant: 0,
-            map: [0.0; 4],
-            at: vec![[0.0; 4]; METRICS.len() * plan.options.cutoffs.len()],
-            top_n: vec![0.0; plan.top_n.len()],
-            precision: vec![0.0; recall_levels().len()],
-            radius: RadiusSums::new(plan.bits),
-            tie_rate: 0.0,
-            chance: 0.0,
-        }
-    }
-
-    fn add_query(&mut self, scratch: &Scratch, plan: &Plan<'_>) {
-        let tally = &scratch.tally;
-        let relevant = tally.relevant();
-        self.queries += 1;
-        self.without_relevant += usize::from(relevant == 0);
-        if relevant == 0 && plan.options.empty_queries == EmptyQueries::Skip {
-            return;
-        }
-        self.radius.add_query(tally);
-        self.tie_rate += tie_rate(tally);
-        self.chance += relevant as f64 / plan.n_items as f64;
-
-        let [expected, optimistic, pessimistic] =
-            [Ties::Expected, Ties::Optimistic, Ties::Pessimistic]
-                .map(|ties| Ranking::from_tally(tally, ties));
-        let (precisions, top) = scratch.stable(plan.stable_ranks);
-        if relevant > 0 {
-            self.map[3] += precisions / relevant as f64;
-        }
-        let stable = Ranking::stable(&top, &scratch.tally);
-        let rankings = [expected, optimistic, pessimistic, stable];
-        for rule in 0..3 {
-            let ap = average_precision(&rankings[rule], None, plan.options.denominator);
-            self.map[rule] += ap;
-        }
-        let mut cells = self.at.iter_mut();
-        for metric in METRICS {
-            for (&k, cell) in plan.options.cutoffs.iter().zip(&mut cells) {
-                for (ranking, sum) in rankings.iter().zip(cell) {
-                    *sum += (metric.value)(ranking, k, &plan.context);
-                }
-            }
-        }
-        add(&mut self.top_n, &top_n_curve(&rankings[0], &plan.top_n));
-        add(&mut self.precision, &precision_at_recall(&rankings[0]));
-    }
-
-    fn add(&mut self, other: &Sums) {
-        self.queries += other.queries;
-        self.without_relevant += other.without_relevant;
-        add(&mut self.map, &other.map);
-        self.at.iter_mut().zip(&other.at).for_each(|(sum, part)| add(sum, part));
-        add(&mut self.top_n, &other.top_n);
-        add(&mut self.precision, &other.precision);
-        self.radius.add(&other.radius);
-        self.tie_rate += other.tie_rate;
-        self.chance += other.chance;
-    }
-
-    fn into_report(
-        self,
-        query: &Codes,
-        database: &Codes,
-        labels: &Labels,
-        plan: &Plan<'_>,
-    ) -> Result<Report> {
-        let counted = match plan.options.empty_queries {
-            EmptyQueries::Zero => self.queries,
-            EmptyQueries::Skip => self.queries - self.without_relevant,
-        };
-        if counted == 0 {
-            let what = "no query has a relevant item in the database; count such queries as 0 \
-                        to get a number at all";
-            return Err(Error::Empty { what: what.into() });
-        }
-        let n = counted as f64;
-        let mean = |sums: &[f64]| sums.iter().map(|sum| sum / n).collect::<Vec<_>>();
-        let curve = self.radius.means(counted);
-        let radii = plan.options.radii.iter();
-        Ok(Report {
-            map: bounds(self.map, n),
-            at: by_metric(&self.at, &plan.options.cutoffs, n),
-            radius: radii.map(|&t| (t, curve.at(t))).collect(),
-            chance: self.chance / n,
-            queries: self.queries,
-            queries_without_relevant: self.without_relevant,
-            tie_rate: self.tie_rate / n,
-            database_health: health(database),
-            query_health: health(query),
-            curves: Curves {
-                top_n: plan.top_n.clone(),
-                top_n_precision: mean(&self.top_n),
-                recall: recall_levels(),
-                precision: mean(&self.precision),
-                radius: curve,
-            },
-            protocol: Protocol {
-                queries: self.queries,
-                database: database.len(),
-                bits: plan.bits,
-                labels: labels.classes(),
-                relevance: "shares at least one label with the query",
-                tie_rule: "expectation over all orders of items at one distance",
-                ap_denominator: plan.options.denominator,
-                empty_queries: plan.options.empty_queries,
-                kernel: Kernel::best().name(),
-                judged_by: concat!("crosshash ", env!("CARGO_PKG_VERSION")),
-            },
-        })
-    }
-}
-
-fn by_metric(
-    at: &[[f64; 4]],
-    cutoffs: &[usize],
-    n: f64,
-) -> BTreeMap<&'static str, BTreeMap<usize, Bounds>> {
-    let row = |m: usize| &at[m * cutoffs.len()..][..cutoffs.len()];
-    let by_cutoff = |row: &[[f64; 4]]| {
-        cutoffs.iter().zip(row).map(|(&k, sums)| (k, bounds(*sums, n))).collect()
-    };
-    METRICS.iter().enumerate().map(|(m, metric)| (metric.name, by_cutoff(row(m)))).collect()
-}
-
-fn bounds(sums: [f64; 4], n: f64) -> Bounds {
-    let [tie_aware, optimistic, pessimistic, stable] = sums.map(|sum| sum / n);
-    Bounds { tie_aware, optimistic, pessimistic, stable }
-}
-
-fn add(sums: &mut [f64], values: &[f64]) {
-    sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
 }

@@ -108,6 +108,11 @@ impl Scratch {
         }
     }
 
+    /// The distances of the items of the last counted query.
+    pub(super) fn distances(&self) -> &[u16] {
+        &self.distance
+    }
+
     /// Ranks the items of the last counted query with ties in database order. Gives the sum
     /// of precisions at the relevant ranks (R times AP over the whole ranking), and the
     /// shared labels at each of the first `ranks` ranks.

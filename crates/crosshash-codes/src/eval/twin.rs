@@ -5,6 +5,8 @@
 //! expectation written as a loop over ranks.
 
 use proptest::prelude::*;
+
+use crate::proptests::fixed;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
@@ -206,7 +208,7 @@ fn arranged(items: &[Item], best_first: bool) -> Vec<usize> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(fixed(40))]
 
     #[test]
     fn tie_aware_is_the_mean_over_every_order(

@@ -317,6 +317,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::proptests::fixed;
 
     fn names() -> Vec<String> {
         ["cat", "dog", "and so on", "7"].map(str::to_owned).to_vec()
@@ -430,6 +431,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(fixed(256))]
+
         #[test]
         fn what_is_typed_is_parsed(filter in expression()) {
             prop_assert_eq!(Filter::parse(&typed(&filter), 9, &[]).unwrap(), filter);

@@ -127,8 +127,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::proptests::fixed;
 
     proptest! {
+        #![proptest_config(fixed(256))]
+
         #[test]
         fn sets_are_sets(
             len in 0_usize..300,

@@ -156,8 +156,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::proptests::fixed;
 
     proptest! {
+        #![proptest_config(fixed(256))]
+
         #[test]
         fn both_keep_the_first_k(
             distances in prop::collection::vec(0_u32..12, 0..3000),

@@ -128,6 +128,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::proptests::fixed;
 
     /// Bit by bit: slower than anything, beyond doubt.
     fn naive(combine: Combine, one: &[u64], many: &[u64]) -> Vec<u16> {
@@ -149,6 +150,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(fixed(256))]
+
         #[test]
         fn every_kernel_counts_as_the_naive_one(
             width in 1_usize..=19,

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::limits::Budget;
 use super::manifest::{
     ArrayFile, Items, KeyedArray, LabelSource, Manifest, Many, ModalitySource, SplitSource,
 };
@@ -277,7 +278,7 @@ fn table(found: &Found, place: &Place, notes: &mut Vec<String>) -> Result<Manife
 }
 
 fn cells(path: &Path, column: &str) -> Result<Vec<Cell>> {
-    let table = read::table(path, &[Wanted::Cells(column.to_owned())])?;
+    let table = read::table(path, &[Wanted::Cells(column.to_owned())], &Budget::default())?;
     Ok(table.cells(column)?.to_vec())
 }
 
@@ -359,7 +360,7 @@ fn arrays(found: &Found, place: &Place, notes: &mut Vec<String>) -> Result<Manif
     let names = found.source.join("labels.txt");
     let names = names.is_file().then(|| super::Names::File(place.name(&names)));
     let matrix = Some(Many::One(ArrayFile::File(place.name(labels))));
-    let numbers = one_wide(&read::array(labels, None, true)?);
+    let numbers = one_wide(&read::array(labels, None, true, &Budget::default())?);
     let labels = LabelSource { matrix, names, numbers, ..LabelSource::default() };
     let modality = features.iter().map(source).collect();
     Ok(Manifest { labels: Some(labels), modality, ..Manifest::default() })

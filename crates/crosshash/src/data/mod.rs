@@ -9,7 +9,8 @@
 //! | `training.rs` | all that training code gets to see |
 //! | `normalise.rs`, `text/` | what is fitted on it: means and deviations, vocabularies |
 //! | `manifest.rs`, `open.rs`, `resolve.rs` | from `dataset.toml` to a [`Dataset`] |
-//! | `read/`, `bytes.rs` | one file per format; mapped and spooled bytes |
+//! | `read/` | one file per format |
+//! | `bytes.rs`, `spool.rs`, `limits.rs` | mapped and unpacked bytes, and how many there may be |
 //! | `inspect/`, `import.rs`, `synth.rs` | the doctor, proposals of manifests, made data |
 //! | `emoji/` | the data set that needs no files: pictures, drawings and words of emoji |
 //!
@@ -22,6 +23,7 @@ pub mod emoji;
 mod features;
 pub mod import;
 pub mod inspect;
+mod limits;
 mod manifest;
 mod modality;
 mod normalise;
@@ -31,6 +33,7 @@ mod read;
 mod resolve;
 mod sparse;
 mod split;
+mod spool;
 pub mod synth;
 mod text;
 mod training;
@@ -40,13 +43,14 @@ pub(crate) use bytes::Bytes;
 pub use crosshash_features::{PicturePlace, Pictures, Raster, descriptor};
 pub use dense::{Dense, Number};
 pub use features::{Features, Texts};
+pub use limits::ReadLimits;
 pub use manifest::{
     ArrayFile, Group, GroupId, Items, KeyedArray, LabelSource, MANIFEST, Manifest, Many,
     ModalitySource, Names, SplitSource,
 };
 pub use modality::{Modality, View};
 pub use normalise::{Normaliser, Standardiser};
-pub use open::{Opened, open};
+pub use open::{OpenOptions, Opened, open, open_with};
 pub use plan::{Choice, Plan};
 pub use read::{READERS, Reader};
 pub use sparse::Sparse;
@@ -60,7 +64,7 @@ use crate::{Error, Result};
 /// text a line.
 pub fn items(path: &std::path::Path, text: bool) -> Result<Features> {
     match text {
-        false => read::array(path, None, false),
+        false => read::array(path, None, false, &limits::Budget::default()),
         true => {
             let content = fs_err::read_to_string(path)?;
             Ok(Features::Text(content.lines().collect()))

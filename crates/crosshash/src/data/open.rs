@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
+use super::limits::Budget;
 use super::manifest::{
     ArrayFile, Group, Items, LabelSource, Manifest, ModalitySource, Names,
 };
 use super::read::{self, Table, Wanted};
 use super::resolve::{self, Given};
 use super::{
-    Analysis, Dataset, Dense, Features, LeftOut, Modality, Plan, Split, Texts, emoji,
+    Analysis, Dataset, Dense, Features, LeftOut, Modality, Plan, ReadLimits, Split, Texts,
+    emoji,
 };
 use crate::backbone::Origin;
 use crate::extract::Extracted;
@@ -71,22 +73,45 @@ impl Opened {
 /// Opens the data set of a manifest or its folder; its files are looked for in `root`, or else
 /// beside the manifest. `emoji`, where nothing of that name exists, is the built-in data set.
 pub fn open(path: &Path, root: Option<&Path>) -> Result<Opened> {
+    open_with(
+        path,
+        &OpenOptions { root: root.map(Path::to_owned), ..OpenOptions::default() },
+    )
+}
+
+/// How to open a data set.
+#[derive(Debug, Clone, Default)]
+pub struct OpenOptions {
+    /// The folder of its files, if it is not that of the manifest.
+    pub root: Option<PathBuf>,
+    /// What its files may expand to while they are read.
+    pub limits: ReadLimits,
+}
+
+/// As [`open`], with all options.
+pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Opened> {
     if path == Path::new(emoji::NAME) && !path.exists() {
         return emoji::open();
     }
     let (manifest, path) = Manifest::read(path)?;
     let beside = path.parent().unwrap_or(Path::new("."));
-    let root = root.unwrap_or(beside);
-    assemble(manifest, root, &path).map_err(|err| err.at(&path))
+    let root = options.root.as_deref().unwrap_or(beside);
+    let budget = Budget::new(options.limits);
+    assemble(manifest, root, &path, &budget).map_err(|err| err.at(&path))
 }
 
-fn assemble(manifest: Manifest, root: &Path, path: &Path) -> Result<Opened> {
+fn assemble(
+    manifest: Manifest,
+    root: &Path,
+    path: &Path,
+    budget: &Budget,
+) -> Result<Opened> {
     if manifest.modality.is_empty() {
         return Err(Error::content(
             "no modality; write e.g. [modality.image] with features = \"image.npy\"",
         ));
     }
-    let tables = Tables::read(&manifest, root)?;
+    let tables = Tables::read(&manifest, root, budget)?;
     let mut sources = Vec::new();
     let mut left_out = Vec::new();
     for (name, source) in &manifest.modality {
@@ -94,7 +119,8 @@ fn assemble(manifest: Manifest, root: &Path, path: &Path) -> Result<Opened> {
             Error::File { .. } | Error::Io(_) => err,
             err => Error::content(format!("modality {name}: {err}")),
         };
-        let part = PartOf { manifest: &manifest, root, name, source, tables: &tables };
+        let part =
+            PartOf { manifest: &manifest, root, name, source, tables: &tables, budget };
         sources.push(part.gather(&mut left_out).map_err(context)?);
     }
     let (label_names, labels) = resolve::labels(&manifest, root, &sources)?;
@@ -155,6 +181,7 @@ struct PartOf<'a> {
     name: &'a str,
     source: &'a ModalitySource,
     tables: &'a Tables,
+    budget: &'a Budget,
 }
 
 impl PartOf<'_> {
@@ -279,6 +306,7 @@ impl PartOf<'_> {
             total,
             &rows,
             &ids,
+            self.budget,
         )?;
         let column = |name: &str| -> Result<Vec<String>> {
             let table = table.ok_or_else(|| no_table(name))?;
@@ -308,7 +336,7 @@ impl PartOf<'_> {
     /// Features that have one row per row of the table.
     fn rows(&self, table: Option<&Table>) -> Result<Features> {
         if let Some(files) = &self.source.features {
-            return arrays(self.root, files.as_slice(), false);
+            return arrays(self.root, files.as_slice(), false, self.budget);
         }
         if let Some(column) = &self.source.column {
             let table = table.ok_or_else(|| no_table(column))?;
@@ -457,7 +485,12 @@ impl PartOf<'_> {
 }
 
 /// Arrays one after another; with `vectors`, one of a single axis is a row per number.
-pub(super) fn arrays(root: &Path, files: &[ArrayFile], vectors: bool) -> Result<Features> {
+pub(super) fn arrays(
+    root: &Path,
+    files: &[ArrayFile],
+    vectors: bool,
+    budget: &Budget,
+) -> Result<Features> {
     let mut all: Option<Features> = None;
     for file in files {
         let (file, key, transpose) = match file {
@@ -465,7 +498,7 @@ pub(super) fn arrays(root: &Path, files: &[ArrayFile], vectors: bool) -> Result<
             ArrayFile::Keyed(keyed) => (&keyed.file, keyed.key.as_deref(), keyed.transpose),
         };
         let path = root.join(file);
-        let mut next = read::array(&path, key, vectors)?;
+        let mut next = read::array(&path, key, vectors, budget)?;
         if transpose {
             next = next.transpose().map_err(|err| err.at(&path))?;
         }
@@ -493,7 +526,7 @@ fn no_table(column: &str) -> Error {
 struct Tables(HashMap<PathBuf, Table>);
 
 impl Tables {
-    fn read(manifest: &Manifest, root: &Path) -> Result<Tables> {
+    fn read(manifest: &Manifest, root: &Path, budget: &Budget) -> Result<Tables> {
         let mut wanted: BTreeMap<PathBuf, BTreeSet<Wanted>> = BTreeMap::new();
         for source in manifest.modality.values() {
             let Some(items) = source.items.as_ref().or(manifest.items.as_ref()) else {
@@ -524,7 +557,7 @@ impl Tables {
         let mut tables = HashMap::new();
         for (path, columns) in wanted {
             let columns: Vec<Wanted> = columns.into_iter().collect();
-            let table = read::table(&path, &columns)?;
+            let table = read::table(&path, &columns, budget)?;
             tables.insert(path, table);
         }
         Ok(Tables(tables))

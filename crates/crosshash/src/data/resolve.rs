@@ -8,11 +8,17 @@ use std::path::{Path, PathBuf};
 
 use crosshash_codes::Labels;
 
+use super::limits::Budget;
 use super::manifest::{ArrayFile, LabelSource, Manifest};
 use super::open::{self, Source};
 use super::read::{Cell, Table};
 use super::{Features, Sparse};
 use crate::{Error, Place, Result};
+
+/// The largest number of labels that have no names.
+const MAX_LABELS: usize = 1 << 20;
+/// Bytes of label bits per item that are accepted for any number of items.
+const LABEL_BYTES: usize = 4096;
 
 /// Labels as they were found, one list per item.
 pub(super) enum Given {
@@ -41,6 +47,7 @@ impl Given {
         total: usize,
         rows: &[usize],
         ids: &[String],
+        budget: &Budget,
     ) -> Result<Given> {
         let ways = [source.column.is_some(), source.matrix.is_some(), source.folder];
         if ways.iter().filter(|&&given| given).count() != 1 {
@@ -52,7 +59,7 @@ impl Given {
             return folders(ids);
         }
         if let Some(files) = &source.matrix {
-            let features = open::arrays(root, files.as_slice(), source.numbers)?;
+            let features = open::arrays(root, files.as_slice(), source.numbers, budget)?;
             // Rows of several files are counted on, so only a single file is named.
             let path = match files.as_slice() {
                 [ArrayFile::File(file)] => Some(root.join(file)),
@@ -162,6 +169,9 @@ fn lay_out(
                 );
                 return Err(located(Error::content(what), path));
             }
+            if classes.is_none() && !given {
+                check_size(rows.len(), names.len()).map_err(|err| located(err, path))?;
+            }
             for (row, &place) in rows.iter().zip(places) {
                 if let Some(label) =
                     row.iter().find(|&&label| label as usize >= names.len())
@@ -180,6 +190,20 @@ fn lay_out(
     Ok(labels)
 }
 
+/// Refuses lists of label numbers that would expand into an implausibly large matrix of bits.
+fn check_size(n_items: usize, n_labels: usize) -> Result<()> {
+    let declared = n_items.saturating_mul(n_labels.div_ceil(64)).saturating_mul(8);
+    let limit = n_items.saturating_mul(LABEL_BYTES).saturating_add(64 << 20);
+    if declared > limit {
+        return Err(Error::content(format!(
+            "labels: {n_items} items with label numbers up to {} need {declared} bytes, but the \
+             limit is {limit}; check the largest label number, or name the labels",
+            n_labels.saturating_sub(1)
+        )));
+    }
+    Ok(())
+}
+
 fn found_names(sources: &[Source]) -> Result<Vec<String>> {
     let mut named: BTreeSet<&str> = BTreeSet::new();
     let mut numbers = 0_usize;
@@ -194,9 +218,10 @@ fn found_names(sources: &[Source]) -> Result<Vec<String>> {
             }
         }
     }
-    if numbers > 1 << 24 {
+    if numbers > MAX_LABELS {
         return Err(Error::content(format!(
-            "labels: a label number of {} cannot be; name the labels",
+            "labels: label number {} is beyond the limit of {MAX_LABELS} labels without names; \
+             name the labels",
             numbers - 1
         )));
     }

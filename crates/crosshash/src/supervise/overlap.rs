@@ -149,6 +149,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::proptests::fixed;
     use crate::supervise::groups::Groups;
 
     /// The definition, pair by pair.
@@ -177,6 +178,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(fixed(256))]
+
         /// Few and many labels a set, small and large vocabularies: pairs at the root, splits
         /// and mixtures of both.
         #[test]

@@ -175,8 +175,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::proptests::fixed;
 
     proptest! {
+        #![proptest_config(fixed(256))]
+
         #[test]
         fn every_kernel_finds_what_the_plain_count_finds(
             width in 1_usize..=9,

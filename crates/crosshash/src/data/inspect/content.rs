@@ -10,8 +10,8 @@ use crate::data::{
 };
 use crate::picture::Limits;
 
-/// Rows read at a time.
-const BLOCK: usize = 256;
+/// Numbers read at a time, or one row.
+const BLOCK: usize = 1 << 20;
 
 /// What the items of a modality hold.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -106,10 +106,11 @@ fn dense_rows(dense: &Dense, progress: &dyn Fn(usize)) -> (Content, Vec<u64>) {
     let mut hashes = Vec::with_capacity(dense.len());
     let mut first: Option<Vec<f32>> = None;
     let mut varies = vec![false; width];
-    let mut buffer = vec![0.0; BLOCK * width];
+    let block = (BLOCK / width).clamp(1, dense.len().max(1));
+    let mut buffer = vec![0.0; block * width];
     let mut bytes = Vec::with_capacity(4 * width);
-    for start in (0..dense.len()).step_by(BLOCK) {
-        let end = dense.len().min(start + BLOCK);
+    for start in (0..dense.len()).step_by(block) {
+        let end = dense.len().min(start + block);
         let rows = &mut buffer[..(end - start) * width];
         dense.read_unchecked(start..end, rows);
         for (row, item) in rows.chunks_exact(width).zip(start..) {

@@ -9,9 +9,10 @@ use std::path::Path;
 use csv::{ErrorKind, ReaderBuilder, StringRecord};
 
 use super::table::{self, Cell, Column, Table, Wanted};
+use crate::data::limits::Budget;
 use crate::{Error, Place, Result};
 
-pub(super) fn csv(path: &Path, wanted: &[Wanted]) -> Result<Table> {
+pub(super) fn csv(path: &Path, wanted: &[Wanted], _: &Budget) -> Result<Table> {
     read(path, wanted, &commas())
 }
 
@@ -19,7 +20,7 @@ pub(super) fn csv_columns(path: &Path) -> Result<Vec<String>> {
     header(&mut start(path, &commas())?)
 }
 
-pub(super) fn tsv(path: &Path, wanted: &[Wanted]) -> Result<Table> {
+pub(super) fn tsv(path: &Path, wanted: &[Wanted], _: &Budget) -> Result<Table> {
     read(path, wanted, &tabs())
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::table::{Building, Cell, Table, Wanted};
+use crate::data::limits::Budget;
 use crate::{Error, Place, Result};
 
 pub(super) fn columns(path: &Path) -> Result<Vec<String>> {
@@ -23,8 +24,9 @@ pub(super) fn columns(path: &Path) -> Result<Vec<String>> {
     Ok(Vec::new())
 }
 
-pub(super) fn table(path: &Path, wanted: &[Wanted]) -> Result<Table> {
-    let mut building: Vec<Building> = wanted.iter().map(Building::new).collect();
+pub(super) fn table(path: &Path, wanted: &[Wanted], budget: &Budget) -> Result<Table> {
+    let mut building: Vec<Building> =
+        wanted.iter().map(|want| Building::new(want, budget)).collect();
     let mut lines = Vec::new();
     let file = BufReader::with_capacity(1 << 20, fs_err::File::open(path)?);
     for (line, number) in file.lines().zip(1_u64..) {

@@ -8,23 +8,27 @@ use std::path::Path;
 use super::{mat5, mat73};
 use crate::data::bytes::Bytes;
 use crate::data::dense::Layout;
-use crate::data::{Features, Number};
+use crate::data::limits::Budget;
+use crate::data::{Features, Number, Sparse};
 use crate::{Error, Result};
 
-pub(super) fn array(path: &Path, key: Option<&str>, _vectors: bool) -> Result<Features> {
+pub(super) fn array(
+    path: &Path,
+    key: Option<&str>,
+    _vectors: bool,
+    budget: &Budget,
+) -> Result<Features> {
     let bytes = Bytes::open(path)?;
-    match is_hdf5(&bytes) {
-        true => mat73::array(path, key),
-        false => mat5::array(path, &bytes, key),
+    if is_hdf5(&bytes) {
+        mat73::array(path, bytes.len() as u64, key, budget)
+    } else {
+        mat5::array(path, &bytes, key, budget)
     }
 }
 
 pub(super) fn names(path: &Path) -> Result<Vec<String>> {
     let bytes = Bytes::open(path)?;
-    match is_hdf5(&bytes) {
-        true => mat73::names(path),
-        false => mat5::names(&bytes),
-    }
+    if is_hdf5(&bytes) { mat73::names(path) } else { mat5::names(&bytes) }
 }
 
 fn is_hdf5(bytes: &[u8]) -> bool {
@@ -75,7 +79,12 @@ pub(super) fn from_csc(
     rows: &[usize],
     starts: &[usize],
     values: &[f64],
+    (file_size, budget): (u64, &Budget),
 ) -> Result<Features> {
+    // Rows and columns without cells cost memory, too.
+    let lines = (n_rows as u64).checked_add(n_columns as u64);
+    let lines = lines.and_then(|lines| lines.checked_mul(size_of::<usize>() as u64));
+    budget.check("the sparse matrix", lines, file_size)?;
     let whole = starts.len() == n_columns + 1
         && starts.first() == Some(&0)
         && starts.is_sorted()
@@ -85,27 +94,32 @@ pub(super) fn from_csc(
             "the sparse matrix contradicts itself: the file is damaged",
         ));
     }
-    // Rows without cells cost memory too: a damaged count must not ask for all of it.
-    if n_rows > rows.len().saturating_mul(1000) + 100_000_000 {
-        return Err(Error::content(format!("a sparse matrix of {n_rows} rows cannot be")));
+    if n_columns == 0 {
+        return Err(Error::content("a matrix without columns is no set of features"));
     }
-    let mut cells: Vec<Vec<(u32, f32)>> = vec![Vec::new(); n_rows];
+    // By counting: the cells of a row end up side by side, in the order of their columns.
+    let n_cells = starts[n_columns];
+    let mut ends = vec![0_usize; n_rows + 1];
+    rows[..n_cells].iter().for_each(|&row| ends[row + 1] += 1);
+    (0..n_rows).for_each(|row| ends[row + 1] += ends[row]);
+    let row_starts = ends.clone();
+    let mut next = ends;
+    let mut columns = vec![0_u32; n_cells];
+    let mut by_rows = vec![0.0_f32; n_cells];
     for column in 0..n_columns {
-        let number = u32::try_from(column).map_err(|_| {
-            Error::content("a sparse matrix of that many columns is not read")
-        })?;
+        let number = u32::try_from(column)
+            .map_err(|_| Error::content("a sparse matrix may have at most 2^32 columns"))?;
         for at in starts[column]..starts[column + 1] {
+            let to = next[rows[at]];
+            next[rows[at]] += 1;
+            columns[to] = number;
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "features are single precision"
             )]
-            cells[rows[at]].push((number, values[at] as f32));
+            let value = values[at] as f32;
+            by_rows[to] = value;
         }
     }
-    if n_columns == 0 {
-        return Err(Error::content("a matrix without columns is no set of features"));
-    }
-    let mut sparse = crate::data::Sparse::new(n_columns);
-    cells.iter_mut().try_for_each(|row| sparse.push(row))?;
-    Ok(Features::Sparse(sparse))
+    Sparse::from_csr(n_columns, &row_starts, &columns, &by_rows).map(Features::Sparse)
 }

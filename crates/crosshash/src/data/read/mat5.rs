@@ -13,7 +13,9 @@ use std::path::Path;
 use flate2::read::ZlibDecoder;
 
 use super::mat;
-use crate::data::bytes::{Bytes, Spool};
+use crate::data::bytes::Bytes;
+use crate::data::limits::Budget;
+use crate::data::spool::Spool;
 use crate::data::{Dense, Features, Number};
 use crate::{Error, Result};
 
@@ -23,22 +25,21 @@ const SPARSE_CLASS: u8 = 5;
 /// Enough of an inflated element to hold flags, dimensions and name.
 const HEAD: u64 = 1 << 12;
 
-pub(super) fn array(path: &Path, bytes: &Bytes, key: Option<&str>) -> Result<Features> {
+pub(super) fn array(
+    path: &Path,
+    bytes: &Bytes,
+    key: Option<&str>,
+    budget: &Budget,
+) -> Result<Features> {
+    let file_size = bytes.len() as u64;
     let variables = variables(bytes)?;
     let chosen = mat::choose(&variables, |variable| &variable.head.name, key)?;
-    let (bytes, content) = match chosen.compressed {
-        false => (bytes.clone(), chosen.content.clone()),
-        true => {
-            let mut spool = Spool::new();
-            std::io::copy(
-                &mut ZlibDecoder::new(&bytes[chosen.content.clone()]),
-                &mut spool,
-            )
-            .map_err(|err| Error::content(format!("cannot be unpacked: {err}")))?;
-            let bytes = spool.finish()?;
-            let content = element(&bytes, 0)?.content;
-            (bytes, content)
-        }
+    let (bytes, content) = if chosen.compressed {
+        let bytes = inflate(&bytes[chosen.content.clone()], &chosen.head.name, budget)?;
+        let content = element(&bytes, 0)?.content;
+        (bytes, content)
+    } else {
+        (bytes.clone(), chosen.content.clone())
     };
     let head = Head::read(&bytes[..content.end], content.start)?;
     if head.complex {
@@ -48,13 +49,29 @@ pub(super) fn array(path: &Path, bytes: &Bytes, key: Option<&str>) -> Result<Fea
         )));
     }
     match head.class {
-        SPARSE_CLASS => sparse(&bytes[..content.end], &head),
+        SPARSE_CLASS => sparse(&bytes[..content.end], &head, (file_size, budget)),
         6..=15 => dense(path, &bytes, content.end, &head),
         class => Err(Error::content(format!(
             "variable {} is of class {class} (cell, struct, text or object), not numbers",
             head.name
         ))),
     }
+}
+
+/// Unpacks a compressed element: as many bytes as its tag declares.
+fn inflate(packed: &[u8], name: &str, budget: &Budget) -> Result<Bytes> {
+    let mut inflated = ZlibDecoder::new(packed);
+    let mut tag = [0; 8];
+    inflated
+        .read_exact(&mut tag)
+        .map_err(|err| Error::content(format!("cannot be unpacked: {err}")))?;
+    let length = u64::from(u32::from_le_bytes([tag[4], tag[5], tag[6], tag[7]]));
+    let what = format!("variable {name}");
+    let declared = budget.check(&what, Some(length), packed.len() as u64)?;
+    let mut spool = Spool::with_size(budget, &what, declared)?;
+    spool.push(&tag)?;
+    spool.copy(inflated, declared)?;
+    spool.finish()
 }
 
 pub(super) fn names(bytes: &[u8]) -> Result<Vec<String>> {
@@ -146,7 +163,7 @@ fn dense(path: &Path, bytes: &Bytes, end: usize, head: &Head) -> Result<Features
     Ok(Features::Dense(Dense::raw(bytes.clone(), layout, path)?))
 }
 
-fn sparse(bytes: &[u8], head: &Head) -> Result<Features> {
+fn sparse(bytes: &[u8], head: &Head, limits: (u64, &Budget)) -> Result<Features> {
     let &[n_rows, n_columns] = head.dims.as_slice() else { return Err(damaged()) };
     let rows = element(bytes, head.numbers)?;
     let starts = element(bytes, rows.next)?;
@@ -167,7 +184,7 @@ fn sparse(bytes: &[u8], head: &Head) -> Result<Features> {
     let (starts, values) = (whole(&starts)?, numbers(&values)?);
     let mut rows = whole(&rows)?;
     rows.truncate(starts.last().copied().unwrap_or(0)); // room may be reserved beyond
-    mat::from_csc([n_rows, n_columns], &rows, &starts, &values)
+    mat::from_csc([n_rows, n_columns], &rows, &starts, &values, limits)
 }
 
 struct Element {
@@ -185,7 +202,7 @@ fn element(bytes: &[u8], at: usize) -> Result<Element> {
     let (kind, start, length, next) = match first >> 16 {
         0 => {
             let length = word(at + 4).ok_or_else(cut_short)? as usize;
-            let end = at + 8 + length;
+            let end = (at + 8).checked_add(length).ok_or_else(cut_short)?;
             let padded = if first == COMPRESSED { end } else { end.next_multiple_of(8) };
             (first, at + 8, length, padded)
         }

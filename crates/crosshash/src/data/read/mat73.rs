@@ -1,30 +1,41 @@
 //! MATLAB version 7.3: HDF5 with MATLAB's axes turned round, read by `hdf5-pure`.
 //!
-//! Numbers are read window by window and spooled, so the file may be larger than memory. A
-//! sparse matrix is a group of `data`, `ir` and `jc` with the attribute `MATLAB_sparse`.
+//! Numbers are read window by window and spooled, so the file may be larger than memory. A data
+//! set declares its dimensions apart from what is stored: a few bytes can stand for terabytes of
+//! its fill value, so the declared size is checked against the size of the file first. A sparse matrix is a group of `data`, `ir` and `jc` with the attribute `MATLAB_sparse`.
 
-use std::io::Write as _;
 use std::path::Path;
 
 use hdf5_pure::{AttrValue, DType, Dataset, File, Group};
 
 use super::mat;
-use crate::data::bytes::Spool;
+use crate::data::limits::Budget;
+use crate::data::spool::Spool;
 use crate::data::{Dense, Features, Number};
 use crate::{Error, Result};
+
+/// The size of the file, and what it may expand to.
+type Limits<'a> = (u64, &'a Budget);
 
 /// Numbers read at a time.
 const WINDOW: usize = 4 << 20;
 
-pub(super) fn array(path: &Path, key: Option<&str>) -> Result<Features> {
+pub(super) fn array(
+    path: &Path,
+    file_size: u64,
+    key: Option<&str>,
+    budget: &Budget,
+) -> Result<Features> {
     let file = File::open_streaming(path).map_err(fault)?;
     let root = file.root();
     let groups = root.groups().map_err(fault)?;
     let names = variables(&root)?;
     let name = mat::choose(&names, String::as_str, key)?;
-    match groups.contains(name) {
-        true => sparse(&root.group(name).map_err(fault)?, name),
-        false => dense(path, &root.dataset(name).map_err(fault)?, name),
+    let limits = (file_size, budget);
+    if groups.contains(name) {
+        sparse(&root.group(name).map_err(fault)?, name, limits)
+    } else {
+        dense(path, &root.dataset(name).map_err(fault)?, name, limits)
     }
 }
 
@@ -41,7 +52,15 @@ fn variables(root: &Group) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn dense(path: &Path, set: &Dataset, name: &str) -> Result<Features> {
+/// Checks the size that a data set declares, stored or fill values; gives its bytes.
+fn declared(set: &Dataset, name: &str, (file_size, budget): Limits<'_>) -> Result<u64> {
+    let element = set.element_size().map_err(fault)?;
+    let bytes = set.shape().map_err(fault)?.into_iter().try_fold(element, u64::checked_mul);
+    budget.check(&format!("variable {name}"), bytes, file_size)
+}
+
+fn dense(path: &Path, set: &Dataset, name: &str, limits: Limits<'_>) -> Result<Features> {
+    let size = declared(set, name, limits)?;
     let shape: Vec<usize> = set
         .shape()
         .map_err(fault)?
@@ -64,22 +83,22 @@ fn dense(path: &Path, set: &Dataset, name: &str) -> Result<Features> {
     let dims: Vec<usize> = shape.iter().rev().copied().collect();
     let layout = mat::layout(&dims, 0, number)?;
     let outer = shape[0];
-    let inner = shape[1..].iter().product::<usize>().max(1);
+    let inner = shape[1..].iter().fold(1, |n: usize, &axis| n.saturating_mul(axis)).max(1);
     let step = (WINDOW / inner).max(1);
-    let mut spool = Spool::new();
+    let mut spool = Spool::with_size(limits.1, &format!("variable {name}"), size)?;
     for start in (0..outer).step_by(step) {
         let (from, count) = (start as u64, step.min(outer - start) as u64);
         if number == Number::U8 {
-            spool.write_all(&set.read_u8_rows(from, count).map_err(fault)?)?;
+            spool.push(&set.read_u8_rows(from, count).map_err(fault)?)?;
         } else {
             let rows = set.read_f32_rows(from, count).map_err(fault)?;
-            rows.iter().try_for_each(|value| spool.write_all(&value.to_le_bytes()))?;
+            rows.iter().try_for_each(|value| spool.push(&value.to_le_bytes()))?;
         }
     }
     Ok(Features::Dense(Dense::raw(spool.finish()?, layout, path)?))
 }
 
-fn sparse(group: &Group, name: &str) -> Result<Features> {
+fn sparse(group: &Group, name: &str, limits: Limits<'_>) -> Result<Features> {
     let attributes = group.attrs().map_err(fault)?;
     let n_rows = match attributes.get("MATLAB_sparse") {
         Some(AttrValue::U64(n)) => usize::try_from(*n).ok(),
@@ -90,7 +109,11 @@ fn sparse(group: &Group, name: &str) -> Result<Features> {
     let n_rows = n_rows.ok_or_else(|| {
         Error::content(format!("variable {name} is a struct or object, not numbers"))
     })?;
-    let part = |part: &str| group.dataset(part).map_err(fault);
+    let part = |part: &str| {
+        let set = group.dataset(part).map_err(fault)?;
+        declared(&set, &format!("{name}/{part}"), limits)?;
+        Ok::<Dataset, Error>(set)
+    };
     let whole = |name: &str| -> Result<Vec<usize>> {
         let numbers = part(name)?.read_u64().map_err(fault)?;
         let each = numbers.into_iter().map(|n| usize::try_from(n).unwrap_or(usize::MAX));
@@ -103,7 +126,7 @@ fn sparse(group: &Group, name: &str) -> Result<Features> {
         None | Some(0) => (Vec::new(), Vec::new()),
         Some(_) => (whole("ir")?, part("data")?.read_f64().map_err(fault)?),
     };
-    mat::from_csc([n_rows, n_columns], &rows, &starts, &values)
+    mat::from_csc([n_rows, n_columns], &rows, &starts, &values, limits)
 }
 
 fn fault(err: hdf5_pure::Error) -> Error {

@@ -20,6 +20,7 @@ pub(crate) use pictures::Listing;
 pub(crate) use table::{Cell, Table, Wanted};
 
 use super::Features;
+use super::limits::Budget;
 use crate::{Error, Result};
 
 /// What one format can give.
@@ -35,8 +36,8 @@ pub struct Reader {
 }
 
 type ReadNames = fn(&Path) -> Result<Vec<String>>;
-type ReadArray = fn(&Path, Option<&str>, bool) -> Result<Features>;
-type ReadTable = fn(&Path, &[Wanted]) -> Result<Table>;
+type ReadArray = fn(&Path, Option<&str>, bool, &Budget) -> Result<Features>;
+type ReadTable = fn(&Path, &[Wanted], &Budget) -> Result<Table>;
 type ReadPictures = fn(&Path, &str) -> Result<Listing>;
 
 /// Every format that can be read.
@@ -88,15 +89,20 @@ pub(crate) fn names(path: &Path) -> Result<Vec<String>> {
 
 /// Reads rows of numbers; `key` names one of several arrays in a file. With `vectors`, an array
 /// of one axis is a row per number.
-pub(crate) fn array(path: &Path, key: Option<&str>, vectors: bool) -> Result<Features> {
+pub(crate) fn array(
+    path: &Path,
+    key: Option<&str>,
+    vectors: bool,
+    budget: &Budget,
+) -> Result<Features> {
     let reader = find(path, "rows of numbers", |reader| reader.array)?;
-    reader(path, key, vectors).map_err(|err| err.at(path))
+    reader(path, key, vectors, budget).map_err(|err| err.at(path))
 }
 
 /// Reads some columns of a table, in the order wanted.
-pub(crate) fn table(path: &Path, wanted: &[Wanted]) -> Result<Table> {
+pub(crate) fn table(path: &Path, wanted: &[Wanted], budget: &Budget) -> Result<Table> {
     let reader = find(path, "a table", |reader| reader.table)?;
-    reader(path, wanted).map_err(|err| err.at(path))
+    reader(path, wanted, budget).map_err(|err| err.at(path))
 }
 
 /// Lists the pictures of a folder or archive, below `under`.

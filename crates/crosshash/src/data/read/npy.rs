@@ -10,10 +10,16 @@ use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
 
 use crate::data::bytes::Bytes;
 use crate::data::dense::Layout;
+use crate::data::limits::Budget;
 use crate::data::{Dense, Features, Number};
 use crate::{Error, Result};
 
-pub(super) fn array(path: &Path, key: Option<&str>, vectors: bool) -> Result<Features> {
+pub(super) fn array(
+    path: &Path,
+    key: Option<&str>,
+    vectors: bool,
+    _: &Budget,
+) -> Result<Features> {
     if let Some(key) = key {
         return Err(Error::content(format!(
             "a .npy file holds one array; drop key = {key:?} or name an .npz"

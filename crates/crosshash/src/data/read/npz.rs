@@ -3,19 +3,26 @@
 //! A stored entry is mapped where it stands; a compressed one is spooled. A file with entries
 //! `data`, `indices`, `indptr` and `shape` is a CSR matrix (`scipy.sparse.save_npz`).
 
-use std::io::{Cursor, Read as _};
+use std::io::Cursor;
 use std::path::Path;
 
 use zip::{CompressionMethod, ZipArchive};
 
 use super::npy::{self, Head};
-use crate::data::bytes::{Bytes, Spool};
+use crate::data::bytes::Bytes;
+use crate::data::limits::Budget;
+use crate::data::spool::Spool;
 use crate::data::{Dense, Features, Sparse};
 use crate::{Error, Result};
 
 type Archive<'a> = ZipArchive<Cursor<&'a [u8]>>;
 
-pub(super) fn array(path: &Path, key: Option<&str>, vectors: bool) -> Result<Features> {
+pub(super) fn array(
+    path: &Path,
+    key: Option<&str>,
+    vectors: bool,
+    budget: &Budget,
+) -> Result<Features> {
     let bytes = Bytes::open(path)?;
     let mut archive = ZipArchive::new(Cursor::new(&bytes[..])).map_err(not_a_zip)?;
     let names: Vec<String> = archive
@@ -27,9 +34,9 @@ pub(super) fn array(path: &Path, key: Option<&str>, vectors: bool) -> Result<Fea
     if key.is_none() && ["data", "indices", "indptr", "shape"].iter().all(|name| has(name))
     {
         if has("format") {
-            check_format(&mut archive, &bytes)?;
+            check_format(&mut archive, &bytes, budget)?;
         }
-        return csr(&mut archive, &bytes).map(Features::Sparse);
+        return csr(&mut archive, &bytes, budget).map(Features::Sparse);
     }
     let name = match (key, names.as_slice()) {
         (Some(key), _) if has(key) => key,
@@ -44,13 +51,18 @@ pub(super) fn array(path: &Path, key: Option<&str>, vectors: bool) -> Result<Fea
             )));
         }
     };
-    let (bytes, start) = entry(&mut archive, &bytes, name)?;
+    let (bytes, start) = entry(&mut archive, &bytes, name, budget)?;
     let layout = npy::layout(&bytes, start, vectors)?;
     Ok(Features::Dense(Dense::raw(bytes, layout, path)?))
 }
 
 /// The bytes in which an entry stands, and where it starts there.
-fn entry(archive: &mut Archive<'_>, bytes: &Bytes, name: &str) -> Result<(Bytes, usize)> {
+fn entry(
+    archive: &mut Archive<'_>,
+    bytes: &Bytes,
+    name: &str,
+    budget: &Budget,
+) -> Result<(Bytes, usize)> {
     let file = format!("{name}.npy");
     let file = if archive.index_for_name(&file).is_some() { file } else { name.to_owned() };
     let mut entry = archive.by_name(&file).map_err(not_a_zip)?;
@@ -58,17 +70,19 @@ fn entry(archive: &mut Archive<'_>, bytes: &Bytes, name: &str) -> Result<(Bytes,
     if let (CompressionMethod::Stored, Some(start)) = (entry.compression(), start) {
         return Ok((bytes.clone(), start));
     }
-    let mut spool = Spool::new();
-    let limit = entry.size();
-    std::io::copy(&mut entry.by_ref().take(limit), &mut spool)
-        .map_err(|err| Error::content(format!("array {name} cannot be unpacked: {err}")))?;
+    let what = format!("array {name}");
+    let declared = budget.check(&what, Some(entry.size()), entry.compressed_size())?;
+    let mut spool = Spool::with_size(budget, &what, declared)?;
+    spool
+        .copy(&mut entry, declared)
+        .map_err(|err| Error::content(format!("{what}: {err}")))?;
     Ok((spool.finish()?, 0))
 }
 
 /// SciPy saves CSC and BSR under the same names as CSR: the entry `format` tells them apart.
 /// It is one text, of bytes (`|S3`) or of UTF-32 letters (`<U3`).
-fn check_format(archive: &mut Archive<'_>, bytes: &Bytes) -> Result<()> {
-    let (bytes, start) = entry(archive, bytes, "format")?;
+fn check_format(archive: &mut Archive<'_>, bytes: &Bytes, budget: &Budget) -> Result<()> {
+    let (bytes, start) = entry(archive, bytes, "format", budget)?;
     let mut all = bytes.get(start..).unwrap_or_default();
     crosshash_codes::npy::read_header(&mut all)?;
     // What follows a stored entry is none of it: a format has three letters.
@@ -88,17 +102,21 @@ fn check_format(archive: &mut Archive<'_>, bytes: &Bytes) -> Result<()> {
     }
 }
 
-fn csr(archive: &mut Archive<'_>, bytes: &Bytes) -> Result<Sparse> {
+fn csr(archive: &mut Archive<'_>, bytes: &Bytes, budget: &Budget) -> Result<Sparse> {
+    let file_size = bytes.len() as u64;
     let mut numbers = |name: &str| -> Result<Vec<f64>> {
-        let (bytes, start) = entry(archive, bytes, name)?;
+        let (bytes, start) = entry(archive, bytes, name, budget)?;
         Ok(Head::read(&bytes, start)?.numbers(&bytes)?.collect())
     };
     let shape: Vec<usize> = whole("shape", &numbers("shape")?)?;
     let [rows, width] = shape[..] else {
         return Err(Error::content("a sparse matrix has a shape of two numbers"));
     };
+    // A row of features is written out in full where a method needs it.
+    let row_bytes = (width as u64).checked_mul(4);
+    budget.check("a row of the sparse matrix", row_bytes, file_size)?;
     let starts: Vec<usize> = whole("indptr", &numbers("indptr")?)?;
-    if starts.len() != rows + 1 {
+    if rows.checked_add(1) != Some(starts.len()) {
         return Err(Error::content(format!(
             "not a CSR matrix: {rows} rows but {} pointers; convert with .tocsr()",
             starts.len()

@@ -1,6 +1,8 @@
 //! `Table`: named columns, as CSV, TSV, JSONL and Parquet files give them.
 
 use crate::data::Features;
+use crate::data::limits::Budget;
+use crate::data::spool::Spool;
 use crate::{Error, Place, Result};
 
 /// A column to read.
@@ -117,10 +119,10 @@ pub(super) enum Building {
 }
 
 impl Building {
-    pub(super) fn new(want: &Wanted) -> Building {
+    pub(super) fn new(want: &Wanted, budget: &Budget) -> Building {
         match want {
             Wanted::Cells(_) => Building::Cells(Vec::new()),
-            Wanted::Numbers(name) => Building::Numbers(Rows::new(name)),
+            Wanted::Numbers(name) => Building::Numbers(Rows::new(name, budget)),
         }
     }
 
@@ -137,17 +139,16 @@ pub(super) struct Rows {
     name: String,
     width: Option<usize>,
     rows: usize,
-    spool: crate::data::bytes::Spool,
+    spool: Spool,
 }
 
 impl Rows {
-    pub(super) fn new(name: &str) -> Rows {
-        let spool = crate::data::bytes::Spool::new();
+    pub(super) fn new(name: &str, budget: &Budget) -> Rows {
+        let spool = Spool::new(budget);
         Rows { name: name.to_owned(), width: None, rows: 0, spool }
     }
 
     pub(super) fn push(&mut self, place: Place, row: &[f32]) -> Result<()> {
-        use std::io::Write as _;
         let width = *self.width.get_or_insert(row.len());
         if row.len() != width || width == 0 {
             let what = match width {
@@ -160,7 +161,7 @@ impl Rows {
             let what = format!("number {at} is {}: every number must be finite", row[at]);
             return Err(Error::cell(place, &self.name, what));
         }
-        row.iter().try_for_each(|value| self.spool.write_all(&value.to_le_bytes()))?;
+        row.iter().try_for_each(|value| self.spool.push(&value.to_le_bytes()))?;
         self.rows += 1;
         Ok(())
     }
