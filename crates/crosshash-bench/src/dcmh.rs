@@ -8,9 +8,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
-use crosshash::config::RawRun;
+use crosshash::Config;
 use crosshash::data::{Analysis, Plan};
-use crosshash::train::unwatched;
 use serde_json::json;
 
 use super::peer::{self, Peer};
@@ -125,8 +124,8 @@ fn peer(
 /// Trains some epochs and times them.
 fn measure(args: &Args, folder: &Path, hidden: [usize; 2]) -> Result<Measured> {
     let settings = format!(
-        "method = \"dcmh\"\nbits = {}\nbatch = {}\nepochs = {}\nvalidation = 0.0\n\
-         [dcmh]\nrate = {RATE}\n\
+        "method = \"dcmh\"\nbits = {}\nbatch_size = {}\nepochs = {}\nvalidation = 0.0\n\
+         [dcmh]\nlearning_rate = {RATE}\n\
          [modality.image]\nnormalise = \"none\"\nhidden = {}\n[modality.text]\nhidden = {}\n",
         args.bits,
         args.batch,
@@ -134,15 +133,15 @@ fn measure(args: &Args, folder: &Path, hidden: [usize; 2]) -> Result<Measured> {
         hidden[0],
         hidden[1]
     );
-    let run = RawRun::parse(&settings, &[])?.check()?;
+    let config = Config::parse(&settings, &[])?;
     let dataset = train::read(folder, Form::Sparse)?;
     let split = Plan::default().draw(&dataset)?;
     let training = dataset.training(&split);
-    let mut fitting = run.method.begin(&run, &training, &|_| Analysis::default())?;
+    let mut session = config.begin(&training)?;
     let mut measured = Measured::new("crosshash, sparse text");
     for _ in 0..EPOCHS {
         let (started, cpu) = (Instant::now(), peer::cpu_seconds());
-        let loss = fitting.epoch(&mut unwatched)?.map_or(f64::NAN, |row| row.loss);
+        let loss = session.epoch(&mut ())?.map_or(f64::NAN, |row| row.loss);
         measured.losses.push(loss);
         measured.seconds.push(started.elapsed().as_secs_f64());
         measured.cpu_seconds.push(peer::cpu_seconds() - cpu);

@@ -12,11 +12,11 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
-use crosshash::config::RawRun;
+use crosshash::Config;
 use crosshash::data::synth::{Recipe, SynthForm, SynthModality, synth};
 use crosshash::data::{self, Analysis, Choice, Dataset, Features, Modality, Plan, Sparse};
 use crosshash::supervise::{self, Part};
-use crosshash::train::Trainer;
+use crosshash::train::Step;
 use crosshash_codes::{Labels, npy};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -399,17 +399,18 @@ fn measure(args: &Args, folder: &Path, form: Form) -> Result<Measured> {
             format!("hidden = 256\nhidden_sparse = 256\nbits = {}\n", args.bits)
         }
         Form::Sparse | Form::Dense => format!(
-            "alpha = 0.1\nlambda = 0.002\nmu = 0.1\nbeta = 0.1\nrate = {RATE}\nbits = {}\n\
+            "learning_rate = {RATE}\nbits = {}\n\
+             [jcch]\nalpha = 0.1\nlambda = 0.002\nmu = 0.1\nbeta = 0.1\n\
              [modality.image]\nnormalise = \"none\"\nhidden = 4096\n\
              [modality.text]\nnormalise = \"none\"\nhidden = 8192\n",
             args.bits
         ),
     };
-    let batch = format!("batch={}", args.batch);
+    let batch = format!("batch_size={}", args.batch);
     let epochs = if form == Form::Streamed { 1 } else { EPOCHS };
     // The rate stays as it is: the schedule would begin to lower it at 60 % of the epochs.
-    let run =
-        RawRun::parse(&settings, &[batch, format!("epochs={}", 10 * epochs)])?.check()?;
+    let config =
+        Config::parse(&settings, &[batch, format!("epochs={}", 10 * epochs)])?;
     let (dataset, plan) = match form {
         Form::Streamed => {
             let opened = data::open(folder, None)?;
@@ -421,7 +422,7 @@ fn measure(args: &Args, folder: &Path, form: Form) -> Result<Measured> {
     };
     let split = plan.draw(&dataset)?;
     let training = dataset.training(&split);
-    let mut trainer = Trainer::new(&run, &training, &|_| Analysis::default())?;
+    let mut session = config.begin(&training)?;
     let mut measured = Measured::new(match form {
         Form::Dense => "crosshash, dense text",
         Form::Sparse | Form::Streamed => "crosshash, sparse text",
@@ -430,7 +431,7 @@ fn measure(args: &Args, folder: &Path, form: Form) -> Result<Measured> {
     for epoch in 0..epochs {
         let progress = Progress::new(format!("epoch {} of {n} items", epoch + 1), n);
         let (started, cpu) = (Instant::now(), peer::cpu_seconds());
-        let row = trainer.epoch(&mut |step| {
+        let row = session.epoch(&mut |step: &Step<'_>| {
             progress.set((step.done * args.batch).min(n));
             ControlFlow::Continue(())
         })?;

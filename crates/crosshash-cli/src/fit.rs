@@ -5,11 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use crosshash::Model;
-use crosshash::config::Run;
 use crosshash::data::{Choice, Opened, Split};
-use crosshash::method::{Fitting, Learning};
-use crosshash::train::{Epoch, Step, Trainer};
+use crosshash::train::{self, Epoch, Step, TrainingSession};
+use crosshash::{Config, Model};
 use serde::{Deserialize, Serialize};
 
 use crate::progress::{Progress, say};
@@ -61,23 +59,23 @@ impl Folder {
         self.path.join("checkpoint.safetensors")
     }
 
-    fn save(&self, fitting: &mut dyn Fitting<'_>, clock: &Clock) -> Result<()> {
-        if let Some(trainer) = fitting.trainer() {
-            trainer.save(&self.checkpoint(), &serde_json::to_string(clock)?)?;
+    fn save(&self, session: &TrainingSession, clock: &Clock) -> Result<()> {
+        if session.can_resume() {
+            session.save(&self.checkpoint(), &serde_json::to_string(clock)?)?;
         }
         let history =
-            History { epochs: fitting.history().to_vec(), seconds: clock.ended.clone() };
+            History { epochs: session.history().to_vec(), seconds: clock.ended.clone() };
         file::write(&self.path.join("history.csv"), &history.to_csv())
     }
 
-    /// Goes on from the checkpoint, if there is one and the method can.
-    fn resume(&self, trainer: Option<&mut Trainer<'_>>) -> Result<Clock> {
+    /// Resumes from the checkpoint, if there is one and the method can.
+    fn resume(&self, session: &mut TrainingSession) -> Result<Clock> {
         let path = self.checkpoint();
-        let Some(trainer) = trainer.filter(|_| self.resume && path.exists()) else {
+        if !(self.resume && session.can_resume() && path.exists()) {
             return Ok(Clock::default());
-        };
-        let note = trainer.resume(&path)?;
-        say(format!("going on after epoch {}", trainer.history().len()));
+        }
+        let note = session.resume(&path)?;
+        say(format!("resuming after epoch {}", session.history().len()));
         serde_json::from_str(&note).with_context(|| path.display().to_string())
     }
 }
@@ -122,55 +120,50 @@ fn say_what_is_left_out(opened: &Opened, split: &Split) {
     }
 }
 
-/// Trains; `None` if the user stopped it. With a folder, every epoch leaves a checkpoint there,
-/// and so does Ctrl-C.
+/// Trains; `None` if the user stopped it. With a folder, every epoch writes a checkpoint there, and so
+/// does Ctrl-C.
 pub fn fit(
-    run: &Run,
+    config: &Config,
     opened: &Opened,
     split: &Split,
     folder: Option<&Folder>,
 ) -> Result<Option<Fitted>> {
     let training = opened.dataset.training(split);
-    let analysis = |name: &str| opened.analysis.get(name).cloned().unwrap_or_default();
-    let mut fitting = run.method.begin(run, &training, &analysis)?;
+    let mut session = config.begin(&training)?;
     let mut clock = Clock::default();
     if let Some(folder) = folder {
         say_what_is_left_out(opened, split);
         fs_err::create_dir_all(&folder.path)?;
-        // What was set is written over only when it is known to go on from what is there.
-        clock = folder.resume(fitting.trainer())?;
-        file::write(&folder.path.join(CONFIG), &run.raw.to_toml()?)?;
+        // The configuration is overwritten only when it is known to fit the checkpoint.
+        clock = folder.resume(&mut session)?;
+        file::write(&folder.path.join(CONFIG), &config.to_toml()?)?;
     }
-    let epochs = match run.method.about().learning {
-        Learning::Epochs => run.raw.epochs,
-        Learning::Once | Learning::Hardly => 1,
-    };
     let asking = interrupt::catch();
-    while !fitting.is_done() {
-        let going_on = epoch(&mut *fitting, &mut clock, epochs)?;
+    while !session.is_done() {
+        let going_on = epoch(&mut session, &mut clock)?;
         if let Some(folder) = folder {
-            folder.save(&mut *fitting, &clock)?;
+            folder.save(&session, &clock)?;
         }
         if !going_on {
             return Ok(None);
         }
     }
     drop(asking);
-    let history = History { epochs: fitting.history().to_vec(), seconds: clock.ended };
-    let best = fitting.best_epoch();
-    Ok(Some(Fitted { model: fitting.finish()?, history, best }))
+    let train::Fitted { model, history, best_epoch } = session.finish()?;
+    let history = History { epochs: history, seconds: clock.ended };
+    Ok(Some(Fitted { model, history, best: best_epoch }))
 }
 
 /// One epoch, with live progress and a line at its end; false if it was stopped.
-fn epoch(fitting: &mut dyn Fitting<'_>, clock: &mut Clock, epochs: usize) -> Result<bool> {
+fn epoch(session: &mut TrainingSession, clock: &mut Clock) -> Result<bool> {
     let started = Instant::now();
-    let number = fitting.history().len() + 1;
-    let map = fitting.history().last().and_then(|row| row.map);
+    let (number, epochs) = (session.history().len() + 1, session.epochs());
+    let map = session.history().last().and_then(|row| row.map);
     let mut bar: Option<(Progress, usize)> = None;
     let mut taken = 0;
-    let mut watch = |step: &Step<'_>| {
+    let mut on_step = |step: &Step<'_>| {
         taken += step.batch;
-        // Steps before this one were taken before the training was stopped.
+        // Earlier steps were taken before the training was stopped.
         let (bar, before) = bar.get_or_insert_with(|| {
             let before = step.done - 1;
             let what = format!("epoch {number} of {epochs}, step");
@@ -182,12 +175,9 @@ fn epoch(fitting: &mut dyn Fitting<'_>, clock: &mut Clock, epochs: usize) -> Res
             let rate = taken as f64 / started.elapsed().as_secs_f64();
             format!("{}{last}, {rate:.0} items/s", terms(&row))
         });
-        match interrupt::asked() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
+        if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let row = fitting.epoch(&mut watch)?.cloned();
+    let row = session.epoch(&mut on_step)?.cloned();
     drop(bar);
     let seconds = started.elapsed().as_secs_f64();
     let Some(row) = row else {
@@ -208,54 +198,35 @@ fn epoch(fitting: &mut dyn Fitting<'_>, clock: &mut Clock, epochs: usize) -> Res
     Ok(true)
 }
 
-/// The loss and its terms, where there are any: classification / attraction / classifier /
-/// quantisation of every modality.
+/// The loss and its terms.
 fn terms(row: &Epoch) -> String {
-    match (row.modalities.is_empty(), row.loss.is_finite()) {
-        (true, true) => return format!("loss {:.4}", row.loss),
-        (true, false) => return "in closed form".into(),
-        (false, _) => {}
+    if !row.loss.is_finite() {
+        return "closed form".into();
     }
-    let parts = row.modalities.iter().map(|m| {
-        format!(
-            "{} {:.2}/{:.2}/{:.2}/{:.2}",
-            m.name, m.classification, m.attraction, m.classifier, m.quantisation
-        )
-    });
-    let parts: Vec<String> = parts.collect();
-    format!("loss {:.3}, {}, pair {:.2}", row.loss, parts.join(", "), row.pair)
+    let mut out = format!("loss {:.3}", row.loss);
+    for term in &row.terms {
+        out += &format!(", {} {:.2}", term.name, term.value);
+    }
+    out
 }
 
 impl History {
     /// One line per epoch, for spreadsheets.
     pub fn to_csv(&self) -> String {
-        let mut out = String::from("epoch,seconds,rate,loss,pair,validation_map");
-        const PARTS: [&str; 6] = [
-            "classification",
-            "attraction",
-            "classifier",
-            "quantisation",
-            "alpha",
-            "length",
-        ];
-        let named = self.epochs.first().map_or(&[][..], |epoch| &epoch.modalities);
-        for m in named {
-            PARTS.iter().for_each(|part| out += &format!(",{}.{part}", m.name));
-        }
-        for (epoch, seconds) in self.epochs.iter().zip(&self.seconds) {
-            let map = epoch.map.map_or(String::new(), |map| map.to_string());
-            out += &format!(
-                "\n{},{seconds:.3},{},{},{},{map}",
-                epoch.epoch, epoch.rate, epoch.loss, epoch.pair
-            );
-            for m in &epoch.modalities {
-                let (a, b, c) = (m.classification, m.attraction, m.classifier);
-                let (d, e, f) = (m.quantisation, m.alpha, m.length);
-                out += &format!(",{a},{b},{c},{d},{e},{f}");
+        // Phases of a method may have different terms.
+        let mut names: Vec<&str> = Vec::new();
+        for term in self.epochs.iter().flat_map(|row| &row.terms) {
+            if !names.contains(&term.name.as_str()) {
+                names.push(&term.name);
             }
-            // Epochs of another kind after the first have no terms.
-            let missing = named.len() - epoch.modalities.len().min(named.len());
-            out += &",".repeat(missing * PARTS.len());
+        }
+        let mut out = String::from("epoch,seconds,learning_rate,loss,validation_map");
+        names.iter().for_each(|name| out += &format!(",{name}"));
+        let cell = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+        for (row, seconds) in self.epochs.iter().zip(&self.seconds) {
+            let Epoch { epoch, learning_rate, loss, map, .. } = row;
+            out += &format!("\n{epoch},{seconds:.3},{learning_rate},{loss},{}", cell(*map));
+            names.iter().for_each(|name| out += &format!(",{}", cell(row.term(name))));
         }
         out + "\n"
     }

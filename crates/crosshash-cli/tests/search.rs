@@ -248,7 +248,7 @@ fn words_find_the_items_of_a_run() {
             "--set",
             "epochs=8",
             "--set",
-            "rate=0.05",
+            "learning_rate=0.05",
         ],
     );
     let (found, _) = ends(0, &["search", &run, "--text", "w1 w2", "-k", "5", "--json"]);

@@ -20,7 +20,7 @@ const SMALL: [&str; 10] = [
     "--set",
     "epochs=25",
     "--set",
-    "rate=0.05",
+    "learning_rate=0.05",
     "--bits",
     "32",
 ];
@@ -123,7 +123,7 @@ fn an_interrupted_run_goes_on_exactly() {
     let (stopped, straight) = (path(dir.path(), "stopped"), path(dir.path(), "straight"));
     let arguments = |run: &str| -> Vec<String> {
         let args = ["train", &data, "--out", run, "--bits", "16", "--set", "epochs=40"];
-        let more = ["--set", "hidden=32", "--set", "hidden_sparse=32", "--set", "batch=8"];
+        let more = ["--set", "hidden=32", "--set", "hidden_sparse=32", "--set", "batch_size=8"];
         args.iter().chain(&more).map(|&arg| arg.to_owned()).collect()
     };
     let mut child = Command::new(env!("CARGO_BIN_EXE_crosshash"))
@@ -230,9 +230,9 @@ fn divergence_keeps_the_last_checkpoint() {
         "--set",
         "hidden_sparse=16",
         "--set",
-        "batch=100000",
+        "batch_size=100000",
         "--set",
-        "rate=1e19",
+        "learning_rate=1e19",
     ]);
     assert!(err.contains("at epoch 2, step 1; lower the learning rate"), "{err}");
     assert!(err.contains("of modality photo") || err.contains("pair"), "{err}");
@@ -253,7 +253,7 @@ fn a_sweep_varies_goes_on_and_draws() {
             "--out",
             &out,
             "--vary",
-            "lambda=0,0.1",
+            "jcch.lambda=0,0.1",
             "--vary",
             "bits=8,16",
             "--seeds",
@@ -306,7 +306,7 @@ fn a_sweep_varies_goes_on_and_draws() {
         "--out",
         &out,
         "--vary",
-        "lambda=0",
+        "jcch.lambda=0",
         "--set",
         "hidden=16",
         "--set",
@@ -324,7 +324,7 @@ fn a_sweep_varies_goes_on_and_draws() {
         "--out",
         &failed,
         "--vary",
-        "rate=1e30,0.1",
+        "learning_rate=1e30,0.1",
         "--set",
         "hidden=16",
         "--set",
@@ -343,7 +343,7 @@ fn a_sweep_varies_goes_on_and_draws() {
         &blind,
         "--grid",
         "--vary",
-        "beta=0,1",
+        "jcch.beta=0,1",
         "--set",
         "epochs=1",
         "--set",

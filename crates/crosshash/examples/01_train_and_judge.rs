@@ -7,13 +7,12 @@
 //! The things are made here: 600 "photos" (16 numbers each) and their captions. In a program of
 //! yours the numbers come from a network and the captions from a table.
 
-#![expect(clippy::print_stdout, reason = "a lesson talks")]
+#![expect(clippy::print_stdout, reason = "an example prints")]
 
-use crosshash::config::RawRun;
-use crosshash::data::{Analysis, Choice, Dataset, Dense, Features, Modality, Plan, Texts};
+use crosshash::Config;
+use crosshash::data::{Choice, Dataset, Dense, Features, Modality, Plan, Texts};
 use crosshash::encode::encode;
 use crosshash::evaluate::{Coded, every_direction};
-use crosshash::train::{Trainer, unwatched};
 use crosshash_codes::Labels;
 use crosshash_codes::eval::Options;
 
@@ -35,16 +34,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let split = plan.draw(&dataset)?;
     let training = dataset.training(&split);
 
-    // What is typed is checked before anything trusts it. Every key of `crosshash train --set`
-    // is a field of `RawRun`, and an empty text means the paper's values.
-    let run =
-        RawRun::parse("bits = 32\nhidden = 64\nhidden_sparse = 64\nrate = 0.05", &[])?;
-    let run = RawRun { epochs: 15, ..run }.check()?;
+    // The configuration is parsed and checked once; an empty text means the defaults. The keys are
+    // those of `crosshash train --set`.
+    let settings = "bits = 32\nhidden = 64\nhidden_sparse = 64\nepochs = 15\nlearning_rate = 0.05";
+    let config = Config::parse(settings, &[])?;
 
-    // Train: the trainer stands still between epochs, so the loop is yours.
-    let mut trainer = Trainer::new(&run, &training, &|_| Analysis::default())?;
-    while !trainer.is_done() {
-        if let Some(row) = trainer.epoch(&mut unwatched)? {
+    // Train. `config.fit(&training, &mut ())` does the same in one call.
+    let mut session = config.begin(&training)?;
+    while !session.is_done() {
+        if let Some(row) = session.epoch(&mut ())? {
             let map = row.map.unwrap_or(f64::NAN);
             println!(
                 "epoch {:>2}: loss {:.3}, validation MAP {map:.3}",
@@ -52,7 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             );
         }
     }
-    let model = trainer.finish()?;
+    let model = session.finish()?.model;
 
     // Encode: real outputs become bits in one place, `encode`.
     let mut coded = Vec::new();

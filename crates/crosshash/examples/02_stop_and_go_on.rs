@@ -1,20 +1,20 @@
-//! Lesson 2: a training that is stopped within an epoch and goes on to the same bits.
+//! Example 2: a training that is stopped within an epoch and resumes bit-identically.
 //!
 //! ```text
 //! cargo run --release --example 02_stop_and_go_on
 //! ```
 //!
-//! It learns the emoji data set that comes with the library: colour pictures, drawings in
-//! another hand, and words. Three modalities share one set of centres; some drawings have no
+//! It uses the emoji data set that comes with the library: colour pictures, drawings in another
+//! style, and words. Three modalities share one set of centres; some drawings have no
 //! picture, which is fine.
 
-#![expect(clippy::print_stdout, reason = "a lesson talks")]
+#![expect(clippy::print_stdout, reason = "an example prints")]
 
 use std::ops::ControlFlow;
 
-use crosshash::config::RawRun;
+use crosshash::Config;
 use crosshash::data::{self, Choice};
-use crosshash::train::{Trainer, unwatched};
+use crosshash::train::Step;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // `open` takes a folder with a manifest, a manifest, or this name.
@@ -23,43 +23,37 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     plan.validation = Some(Choice::Share(0.05));
     let split = plan.draw(&opened.dataset)?;
     let training = opened.dataset.training(&split);
-    let run = RawRun {
-        bits: 32,
-        hidden: 128,
-        hidden_sparse: 128,
-        epochs: 3,
-        rate: 0.02,
-        ..RawRun::default()
-    };
-    let run = run.check()?;
-    let analysis = |name: &str| opened.analysis.get(name).cloned().unwrap_or_default();
+    let config = Config::parse(
+        "bits = 32\nhidden = 128\nhidden_sparse = 128\nepochs = 3\nlearning_rate = 0.02",
+        &[],
+    )?;
 
-    // A watcher hears every step and may ask to stop. This one stops in the second epoch.
-    let mut trainer = Trainer::new(&run, &training, &analysis)?;
-    trainer.epoch(&mut unwatched)?;
-    let stopped = trainer.epoch(&mut |step| match step.done < 5 {
-        true => ControlFlow::Continue(()),
-        false => ControlFlow::Break(()),
+    // A callback is called after every step and can stop the training. This one stops it in the
+    // second epoch.
+    let mut session = config.begin(&training)?;
+    session.epoch(&mut ())?;
+    let stopped = session.epoch(&mut |step: &Step<'_>| {
+        if step.done < 5 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     println!("stopped within the second epoch: {}", stopped.is_none());
 
-    // One file holds the moment: weights, velocities, what sparse rows still owe, the best epoch
-    // so far, and a note of ours. It is written aside and renamed: there is no half of it.
+    // One file holds the whole state: weights, velocities, pending updates of sparse rows, the best
+    // epoch so far, and a note of ours. It is written atomically.
     let folder = tempfile::tempdir()?;
     let checkpoint = folder.path().join("checkpoint.safetensors");
-    trainer.save(&checkpoint, "five steps in")?;
+    session.save(&checkpoint, "five steps in")?;
 
-    // Tomorrow, in another process: the same configuration and data, and on it goes.
-    let mut resumed = Trainer::new(&run, &training, &analysis)?;
+    // Later, in another process, with the same configuration and data, it goes on.
+    let mut resumed = config.begin(&training)?;
     let note = resumed.resume(&checkpoint)?;
-    println!("going on, {note}");
-    for trainer in [&mut trainer, &mut resumed] {
-        while !trainer.is_done() {
-            trainer.epoch(&mut unwatched)?;
+    println!("resumed, {note}");
+    for session in [&mut session, &mut resumed] {
+        while !session.is_done() {
+            session.epoch(&mut ())?;
         }
     }
-    let (straight, resumed) = (trainer.finish()?, resumed.finish()?);
-    println!("the same centres, to the bit: {}", straight.centres() == resumed.centres());
+    let (straight, resumed) = (session.finish()?.model, resumed.finish()?.model);
+    println!("bit-identical centres: {}", straight.centres() == resumed.centres());
 
     // A model is two files, and is all that is needed to encode.
     straight.save(folder.path())?;

@@ -52,6 +52,16 @@ impl Arrays {
         }
     }
 
+    /// Whether there is one of this name.
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Whether every value is finite.
+    pub(crate) fn is_finite(&self) -> bool {
+        self.0.values().all(|array| array.values.iter().all(|x| x.is_finite()))
+    }
+
     /// Adds copies of others, their names after a prefix.
     pub fn extend(&mut self, prefix: &str, others: &Arrays) {
         let named = others.0.iter().map(|(name, a)| (format!("{prefix}{name}"), a.clone()));

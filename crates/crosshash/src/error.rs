@@ -67,7 +67,7 @@ pub enum Error {
     },
     /// A loss that is no number any more.
     #[error(
-        "the {term} became {value} at epoch {epoch}, step {step}; lower the learning rate (rate)"
+        "the {term} became {value} at epoch {epoch}, step {step}; lower the learning rate (learning_rate)"
     )]
     Diverged {
         /// Which term.
@@ -81,7 +81,7 @@ pub enum Error {
     },
     /// Centres or outputs that fall together.
     #[error(
-        "training collapsed in epoch {epoch}: {what} has length {length:.3}, centres began with {first:.3}; codes would all be alike: lower lambda, decay or the learning rate (rate)"
+        "training collapsed in epoch {epoch}: {what} has length {length:.3}, centres began with {first:.3}; codes would all be alike: lower jcch.lambda, weight_decay or learning_rate"
     )]
     Collapsed {
         /// Epoch, from 1.

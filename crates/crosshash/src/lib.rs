@@ -7,10 +7,9 @@
 //! here):
 //!
 //! ```
-//! use crosshash::config::RawRun;
+//! use crosshash::Config;
 //! use crosshash::data::{self, Choice, Plan};
 //! use crosshash::encode::encode;
-//! use crosshash::train::{Trainer, unwatched};
 //!
 //! # fn main() -> crosshash::Result<()> {
 //! let opened = data::open("emoji".as_ref(), None)?;
@@ -18,14 +17,8 @@
 //! let split = plan.draw(&opened.dataset)?;
 //! let training = opened.dataset.training(&split);
 //!
-//! let settings = ["epochs=1", "bits=16", "hidden=16", "hidden_sparse=16"].map(String::from);
-//! let run = RawRun::parse("", &settings)?.check()?;
-//! let analysis = |name: &str| opened.analysis.get(name).cloned().unwrap_or_default();
-//! let mut trainer = Trainer::new(&run, &training, &analysis)?;
-//! while !trainer.is_done() {
-//!     trainer.epoch(&mut unwatched)?;
-//! }
-//! let model = trainer.finish()?;
+//! let config = Config::parse("epochs = 1\nbits = 16\nhidden = 16\nhidden_sparse = 16", &[])?;
+//! let model = config.fit(&training, &mut ())?.expect("nothing stops it").model;
 //!
 //! let words = opened.dataset.queries(&split, "words")?;
 //! let codes = encode(&model, "words", words.features(), &|_| {})?;
@@ -35,9 +28,8 @@
 //! ```
 
 mod algebra;
-mod alpha;
 pub mod backbone;
-pub mod checkpoint;
+mod checkpoint;
 pub mod config;
 pub mod data;
 mod device;
@@ -46,24 +38,23 @@ pub mod encode;
 mod error;
 pub mod evaluate;
 pub mod extract;
-pub mod kernel;
-pub mod loss;
+mod rbf;
+mod loss;
 pub mod method;
 mod model;
 pub mod network;
-pub mod optimise;
-mod pixels;
+mod optimise;
+mod image_rows;
 pub mod prepare;
-mod product;
 #[cfg(test)]
 mod proptests;
-pub mod real;
-mod sample;
+mod gemm;
+pub mod cosine_eval;
 pub mod supervise;
-pub mod tower;
+mod tower;
 pub mod train;
-mod tune;
 
+pub use config::Config;
 pub use crosshash_features::picture;
 pub use error::{Error, Place, Result};
 pub use model::{MODEL_JSON, MODEL_WEIGHTS, Model};

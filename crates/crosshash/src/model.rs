@@ -14,6 +14,7 @@ use crate::backbone::Origin;
 use crate::checkpoint::{Array, Arrays};
 use crate::data::Features;
 use crate::encode::Encoder;
+use crate::method::ModalityData;
 use crate::prepare::{Preparation, Rows};
 use crate::tower::{Matrix, Shape, Tower};
 use crate::{Error, Result};
@@ -30,17 +31,24 @@ const BLOCK: usize = 256;
 pub struct Model {
     bits: Bits,
     labels: Vec<String>,
-    sides: Vec<Side>,
+    modalities: Vec<ModalityModel>,
     centres: Vec<f32>,
 }
 
 /// One modality of a model.
 #[derive(Debug)]
-pub(crate) struct Side {
+pub(crate) struct ModalityModel {
     pub(crate) name: String,
     pub(crate) origin: Option<Origin>,
     pub(crate) preparation: Preparation,
     pub(crate) tower: Tower,
+}
+
+impl ModalityModel {
+    pub(crate) fn new(data: ModalityData, tower: Tower) -> ModalityModel {
+        let ModalityData { name, origin, preparation, .. } = data;
+        ModalityModel { name, origin, preparation, tower }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -64,10 +72,10 @@ impl Model {
     pub(crate) fn new(
         bits: Bits,
         labels: Vec<String>,
-        sides: Vec<Side>,
+        modalities: Vec<ModalityModel>,
         centres: Vec<f32>,
     ) -> Model {
-        Model { bits, labels, sides, centres }
+        Model { bits, labels, modalities, centres }
     }
 
     /// The names of the labels it was trained with.
@@ -82,35 +90,35 @@ impl Model {
 
     /// How a modality's items become rows.
     pub fn preparation(&self, modality: &str) -> Result<&Preparation> {
-        Ok(&self.side(modality)?.preparation)
+        Ok(&self.modality(modality)?.preparation)
     }
 
     /// The backbone that makes the rows of a modality, if one does.
     pub fn origin(&self, modality: &str) -> Option<&Origin> {
-        self.side(modality).ok().and_then(|side| side.origin.as_ref())
+        self.modality(modality).ok().and_then(|one| one.origin.as_ref())
     }
 
     /// Writes both files, each whole or not at all.
     pub fn save(&self, folder: &Path) -> Result<()> {
-        let described = |side: &Side| Described {
-            name: side.name.clone(),
-            origin: side.origin.clone(),
-            tower: side.tower.shape(),
-            preparation: side.preparation.clone(),
+        let described = |one: &ModalityModel| Described {
+            name: one.name.clone(),
+            origin: one.origin.clone(),
+            tower: one.tower.shape(),
+            preparation: one.preparation.clone(),
         };
         let description = Description {
             crosshash: env!("CARGO_PKG_VERSION").into(),
             bits: self.bits.get(),
             labels: self.labels.clone(),
-            modalities: self.sides.iter().map(described).collect(),
+            modalities: self.modalities.iter().map(described).collect(),
         };
         let mut arrays = Arrays::default();
         if !self.centres.is_empty() {
             arrays.push("centres".into(), self.bits.get(), self.centres.clone());
         }
-        for side in &self.sides {
-            for matrix in side.tower.matrices(false) {
-                let name = format!("{}.{}", side.name, matrix.name);
+        for one in &self.modalities {
+            for matrix in one.tower.matrices(false) {
+                let name = format!("{}.{}", one.name, matrix.name);
                 arrays.push(name, matrix.columns, matrix.values);
             }
         }
@@ -134,7 +142,7 @@ impl Model {
         let path = folder.join(MODEL_WEIGHTS);
         let (mut arrays, _) = Arrays::read(&path)?;
         let device = crate::device::learning();
-        let mut sides = Vec::new();
+        let mut modalities = Vec::new();
         for Described { name, origin, mut tower, preparation } in found.modalities {
             tower.network = preparation.network();
             let misfit = |what: &str| {
@@ -155,22 +163,22 @@ impl Model {
             }
             let tower = Tower::from_matrices(tower, matrices, &device)
                 .ok_or_else(|| misfit("weights"))?;
-            sides.push(Side { name, origin, preparation, tower });
+            modalities.push(ModalityModel { name, origin, preparation, tower });
         }
         // Towers with a classifier are of a method that has centres.
-        let centres = match sides.iter().any(|side| side.tower.shape().classes > 0) {
+        let centres = match modalities.iter().any(|one| one.tower.shape().classes > 0) {
             true => arrays.take("centres")?.values,
             false => Vec::new(),
         };
         if !centres.is_empty() && centres.len() != bits.get() * found.labels.len() {
             return Err(Error::content("the centres do not fit the labels").at(&path));
         }
-        Ok(Model { bits, labels: found.labels, sides, centres })
+        Ok(Model { bits, labels: found.labels, modalities, centres })
     }
 
-    fn side(&self, modality: &str) -> Result<&Side> {
-        let known = || self.sides.iter().map(|side| side.name.as_str());
-        let found = self.sides.iter().find(|side| side.name == modality);
+    fn modality(&self, modality: &str) -> Result<&ModalityModel> {
+        let known = || self.modalities.iter().map(|one| one.name.as_str());
+        let found = self.modalities.iter().find(|one| one.name == modality);
         found.ok_or_else(|| Error::unknown("modality", modality, known()))
     }
 }
@@ -181,7 +189,7 @@ impl Encoder for Model {
     }
 
     fn modalities(&self) -> Vec<&str> {
-        self.sides.iter().map(|side| side.name.as_str()).collect()
+        self.modalities.iter().map(|one| one.name.as_str()).collect()
     }
 
     fn outputs(
@@ -190,10 +198,10 @@ impl Encoder for Model {
         features: Features,
         progress: &(dyn Fn(usize) + Sync),
     ) -> Result<Vec<f32>> {
-        let side = self.side(modality)?;
-        let rows = side.preparation.rows(features)?;
+        let one = self.modality(modality)?;
+        let rows = one.preparation.rows(features)?;
         let all: Vec<usize> = (0..rows.len()).collect();
-        outputs(&side.tower, &rows, &all, progress)
+        outputs(&one.tower, &rows, &all, progress)
     }
 }
 

@@ -4,12 +4,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::data::{
-    Analysis, Dense, Features, Normaliser, Sparse, Standardiser, Training, Vocabulary,
+    Dense, Features, Normaliser, Sparse, Standardiser, Training, Vocabulary,
 };
-use crate::kernel::Kernel;
+use crate::rbf::Kernel;
 use crate::network::{self, Architecture};
 use crate::picture::Recipe;
-use crate::pixels::{Augment, Look, PixelRows};
+use crate::image_rows::{Augment, Look, PixelRows};
 use crate::tower::Batch;
 use crate::{Error, Result};
 
@@ -89,12 +89,11 @@ impl Preparation {
         training: &Training<'_>,
         modality: &str,
         normalise: Normalise,
-        analysis: &Analysis,
     ) -> Result<Preparation> {
         let view = training.train(modality)?;
         match (view.form(), view.width()) {
             ("text", _) => {
-                Ok(Preparation::Text(Vocabulary::fit(training, modality, analysis)?))
+                Ok(Preparation::Text(Vocabulary::fit(training, modality, training.analysis(modality)?)?))
             }
             ("dense", Some(width)) => {
                 let normaliser = match normalise {
@@ -151,7 +150,7 @@ impl Preparation {
     /// Items as rows; refuses features of another form or width.
     pub fn rows(&self, features: Features) -> Result<Rows> {
         if let Preparation::Kernel { rows, kernel } = self {
-            return rows.rows(features)?.near(kernel);
+            return rows.rows(features)?.rbf_features(kernel);
         }
         let (form, width) = (features.form(), features.width());
         let given = match width {
@@ -221,7 +220,7 @@ impl Rows {
     }
 
     /// Their nearness to the centres of a kernel, as dense rows.
-    pub fn near(&self, kernel: &Kernel) -> Result<Rows> {
+    pub fn rbf_features(&self, kernel: &Kernel) -> Result<Rows> {
         let all: Vec<usize> = (0..self.len()).collect();
         let mut out = Vec::with_capacity(all.len() * kernel.len());
         for block in all.chunks(BLOCK) {

@@ -3,15 +3,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
-use crosshash::config::{RawRun, Run};
 use crosshash::data::{
-    Analysis, Choice, Dataset, Dense, Features, Modality, Plan, Split, Texts,
+    Choice, Dataset, Dense, Features, Modality, Plan, Split, Texts,
 };
 use crosshash::encode::{Encoder as _, encode};
 use crosshash::evaluate::{Coded, every_direction};
-use crosshash::method::{METHODS, Method};
-use crosshash::train::unwatched;
-use crosshash::{Error, Model, Result};
+use crosshash::method::{METHODS, MethodInfo};
+use crosshash::{Config, Error, Model, Result};
 use crosshash_codes::Labels;
 use crosshash_codes::eval::Options;
 use rand::{RngExt as _, SeedableRng as _};
@@ -73,32 +71,29 @@ fn split(dataset: &Dataset) -> Split {
         .unwrap()
 }
 
-fn run(method: &dyn Method, bits: usize, seed: u64) -> Run {
+fn run(method: &MethodInfo, bits: usize, seed: u64) -> Config {
     let mut settings = vec![
-        format!("method={:?}", method.name()),
+        format!("method={:?}", method.name),
         format!("bits={bits}"),
         format!("seed={seed}"),
-        "dcmh.warm=2".into(),
+        "dcmh.warmup_epochs=2".into(),
         "seph.centres=30".into(),
-        "seph.rounds=20".into(),
+        "seph.iterations=20".into(),
     ];
-    if method.about().single {
+    if method.single {
         settings.push("modalities=[\"image\"]".into());
     }
-    let small = "hidden = 16\nhidden_sparse = 16\nepochs = 15\nbatch = 32\nrate = 0.05\n";
-    RawRun::parse(small, &settings).unwrap().check().unwrap()
+    let small = "hidden = 16\nhidden_sparse = 16\nepochs = 15\nbatch_size = 32\nlearning_rate = 0.05\n";
+    Config::parse(small, &settings).unwrap()
 }
 
 /// Trains; the data set must hold what the method needs.
-fn fit(run: &Run, dataset: &Dataset, split: &Split) -> Result<Model> {
+fn fit(config: &Config, dataset: &Dataset, split: &Split) -> Result<Model> {
     let training = dataset.training(split);
-    let mut fitting = run.method.begin(run, &training, &|_| Analysis::default())?;
-    while !fitting.is_done() {
-        fitting.epoch(&mut unwatched)?;
-    }
-    assert_eq!(fitting.history().last().unwrap().epoch, fitting.history().len());
-    assert!(fitting.best_epoch().is_some(), "{}", run.method.name());
-    fitting.finish()
+    let fitted = config.fit(&training, &mut ())?.expect("nothing stops it");
+    assert_eq!(fitted.history.last().unwrap().epoch, fitted.history.len());
+    assert!(fitted.best_epoch.is_some(), "{}", config.method().name);
+    Ok(fitted.model)
 }
 
 /// The real outputs of all queries, which have no labels here.
@@ -117,27 +112,27 @@ fn one_code_of_the_asked_length_per_row_and_one_seed_one_result() {
     for second in [Second::Text, Second::Numbers] {
         let dataset = dataset(second);
         let split = split(&dataset);
-        for method in METHODS {
+        for method in METHODS.iter().map(|entry| &entry.info) {
             // fewer and more bits than the features have numbers
             for bits in [8, 33] {
-                let name = format!("{}, {bits} bits", method.name());
-                let found = fit(&run(*method, bits, 5), &dataset, &split);
+                let name = format!("{}, {bits} bits", method.name);
+                let found = fit(&run(method, bits, 5), &dataset, &split);
                 if let Err(Error::Unsuitable { why, .. }) = &found {
-                    assert!(method.name() == "cosine" && second == Second::Text, "{why}");
+                    assert!(method.name == "cosine" && second == Second::Text, "{why}");
                     continue;
                 }
                 let model = found.unwrap();
-                let about = method.about();
-                assert_eq!(model.modalities().len(), if about.single { 1 } else { 2 });
+                let info = method;
+                assert_eq!(model.modalities().len(), if info.single { 1 } else { 2 });
                 let codes = outputs(&model, &dataset, &split);
-                if about.codes {
+                if info.codes {
                     assert_eq!(model.bits().get(), bits, "{name}");
                 }
-                let again = fit(&run(*method, bits, 5), &dataset, &split).unwrap();
+                let again = fit(&run(method, bits, 5), &dataset, &split).unwrap();
                 assert_eq!(codes, outputs(&again, &dataset, &split), "{name}: one seed");
-                let other = fit(&run(*method, bits, 6), &dataset, &split).unwrap();
+                let other = fit(&run(method, bits, 6), &dataset, &split).unwrap();
                 let same = codes == outputs(&other, &dataset, &split);
-                assert_eq!(same, !about.seeded, "{name}: another seed");
+                assert_eq!(same, !info.seeded, "{name}: another seed");
                 let folder = tempfile::tempdir().unwrap();
                 model.save(folder.path()).unwrap();
                 let loaded = Model::load(folder.path()).unwrap();
@@ -158,9 +153,9 @@ fn an_empty_training_set_is_refused() {
     // No split leaves nothing at all to train on; here the first modality has nothing.
     parts[0].train.clear();
     let empty = Split::new(&dataset, parts).unwrap();
-    for method in METHODS {
-        let err = fit(&run(*method, 8, 0), &dataset, &empty).unwrap_err().to_string();
-        assert!(err.contains("no training items"), "{}: {err}", method.name());
+    for method in METHODS.iter().map(|entry| &entry.info) {
+        let err = fit(&run(method, 8, 0), &dataset, &empty).unwrap_err().to_string();
+        assert!(err.contains("no training items"), "{}: {err}", method.name);
     }
 }
 
@@ -168,8 +163,8 @@ fn an_empty_training_set_is_refused() {
 fn directions_differ_and_what_learns_labels_beats_chance() {
     let dataset = dataset(Second::Text);
     let split = split(&dataset);
-    for method in METHODS.iter().filter(|m| m.about().codes && !m.about().single) {
-        let model = fit(&run(*method, 8, 1), &dataset, &split).unwrap();
+    for method in METHODS.iter().map(|entry| &entry.info).filter(|m| m.codes && !m.single) {
+        let model = fit(&run(method, 8, 1), &dataset, &split).unwrap();
         let coded: Vec<Coded> = model
             .modalities()
             .into_iter()
@@ -193,10 +188,10 @@ fn directions_differ_and_what_learns_labels_beats_chance() {
         };
         let (there, chance) = map("image", "other");
         let (back, _) = map("other", "image");
-        assert_ne!(there, back, "{}: I->T and T->I", method.name());
-        assert_ne!(there, map("image", "image").0, "{}", method.name());
-        if method.about().pairs || method.about().labels {
-            let (name, mean) = (method.name(), (there + back) / 2.0);
+        assert_ne!(there, back, "{}: I->T and T->I", method.name);
+        assert_ne!(there, map("image", "image").0, "{}", method.name);
+        if method.pairs || method.labels {
+            let (name, mean) = (method.name, (there + back) / 2.0);
             assert!(mean > chance + 0.05, "{name}: MAP {mean:.3}, chance {chance:.3}");
         }
     }
@@ -204,11 +199,11 @@ fn directions_differ_and_what_learns_labels_beats_chance() {
 
 #[test]
 fn names_are_unique_and_papers_are_named() {
-    for (k, method) in METHODS.iter().enumerate() {
-        let about = method.about();
+    for (k, entry) in METHODS.iter().enumerate() {
+        let info = &entry.info;
         assert!(
-            !about.paper.is_empty() && !about.title.is_empty() && !about.cost.is_empty()
+            !info.paper.is_empty() && !info.title.is_empty() && !info.cost.is_empty()
         );
-        assert!(METHODS[..k].iter().all(|other| other.name() != about.name));
+        assert!(METHODS[..k].iter().all(|other| other.info.name != info.name));
     }
 }

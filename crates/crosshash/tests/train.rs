@@ -5,14 +5,13 @@
 
 use std::ops::ControlFlow;
 
-use crosshash::config::{RawRun, Run};
 use crosshash::data::{
-    Analysis, Choice, Dataset, Dense, Features, Modality, Plan, Split, Texts,
+    Choice, Dataset, Dense, Features, Modality, Plan, Split, Texts,
 };
 use crosshash::encode::{Encoder as _, encode};
 use crosshash::evaluate::{Coded, every_direction, mean_map};
-use crosshash::train::{Trainer, unwatched};
-use crosshash::{Error, Model, Result};
+use crosshash::train::{Step, TrainingSession};
+use crosshash::{Config, Error, Model, Result};
 use crosshash_codes::eval::Options;
 use crosshash_codes::{Codes, Labels};
 use rand::{RngExt as _, SeedableRng as _};
@@ -75,19 +74,15 @@ fn split(dataset: &Dataset) -> Split {
     plan.draw(dataset).unwrap()
 }
 
-fn run(settings: &[&str]) -> Run {
-    let small = "bits = 16\nhidden = 24\nhidden_sparse = 24\nepochs = 15\nbatch = 32\nrate = 0.05\n";
+fn run(settings: &[&str]) -> Config {
+    let small = "bits = 16\nhidden = 24\nhidden_sparse = 24\nepochs = 15\nbatch_size = 32\nlearning_rate = 0.05\n";
     let settings: Vec<String> = settings.iter().map(|&s| s.to_owned()).collect();
-    RawRun::parse(small, &settings).unwrap().check().unwrap()
+    Config::parse(small, &settings).unwrap()
 }
 
-fn fit(run: &Run, dataset: &Dataset, split: &Split) -> Result<Model> {
+fn fit(run: &Config, dataset: &Dataset, split: &Split) -> Result<Model> {
     let training = dataset.training(split);
-    let mut trainer = Trainer::new(run, &training, &|_| Analysis::default())?;
-    while !trainer.is_done() {
-        trainer.epoch(&mut unwatched)?;
-    }
-    trainer.finish()
+    Ok(run.fit(&training, &mut ())?.expect("nothing stops it").model)
 }
 
 fn codes(model: &Model, dataset: &Dataset, split: &Split) -> Vec<Coded> {
@@ -159,10 +154,10 @@ fn a_checkpoint_goes_on_exactly_and_a_model_comes_back() {
     let split = split(&dataset);
     let run = run(&[]);
     let training = dataset.training(&split);
-    let fresh = || Trainer::new(&run, &training, &|_| Analysis::default()).unwrap();
+    let fresh = || run.begin(&training).unwrap();
     let mut whole = fresh();
     while !whole.is_done() {
-        whole.epoch(&mut unwatched).unwrap();
+        whole.epoch(&mut ()).unwrap();
         if whole.history().len() == 3 {
             whole.save(&path, "a note").unwrap();
         }
@@ -171,11 +166,11 @@ fn a_checkpoint_goes_on_exactly_and_a_model_comes_back() {
     assert_eq!(resumed.resume(&path).unwrap(), "a note");
     assert_eq!(resumed.history().len(), 3);
     while !resumed.is_done() {
-        resumed.epoch(&mut unwatched).unwrap();
+        resumed.epoch(&mut ()).unwrap();
     }
     assert_eq!(whole.history(), resumed.history());
     assert_eq!(whole.best_epoch(), resumed.best_epoch());
-    let (whole, resumed) = (whole.finish().unwrap(), resumed.finish().unwrap());
+    let (whole, resumed) = (whole.finish().unwrap().model, resumed.finish().unwrap().model);
     assert_eq!(whole.centres(), resumed.centres());
     whole.save(folder.path()).unwrap();
     let loaded = Model::load(folder.path()).unwrap();
@@ -186,10 +181,10 @@ fn a_checkpoint_goes_on_exactly_and_a_model_comes_back() {
     assert_eq!(all(&whole), all(&resumed));
     assert_eq!(all(&whole), all(&loaded));
 
-    let other = RawRun { seed: 9, ..run.raw.clone() }.check().unwrap();
-    let mut stranger = Trainer::new(&other, &training, &|_| Analysis::default()).unwrap();
+    let other = run.with_seed(9);
+    let mut stranger = other.begin(&training).unwrap();
     let err = stranger.resume(&path).unwrap_err().to_string();
-    assert!(err.contains("is of another configuration or data set"), "{err}");
+    assert!(err.contains("belongs to another configuration or data set"), "{err}");
 }
 
 /// Stopped within an epoch, at any step, a training goes on to the same bits.
@@ -200,12 +195,12 @@ fn a_training_that_is_stopped_within_an_epoch_goes_on_exactly() {
     let split = split(&dataset);
     let run = run(&["epochs=4"]);
     let training = dataset.training(&split);
-    let fresh = || Trainer::new(&run, &training, &|_| Analysis::default()).unwrap();
+    let fresh = || run.begin(&training).unwrap();
     let mut whole = fresh();
     let mut items = 0;
     while !whole.is_done() {
         whole
-            .epoch(&mut |step| {
+            .epoch(&mut |step: &Step<'_>| {
                 items += usize::from(step.done == step.all) * step.items;
                 assert!((step.so_far)().loss.is_finite());
                 ControlFlow::Continue(())
@@ -219,7 +214,7 @@ fn a_training_that_is_stopped_within_an_epoch_goes_on_exactly() {
         let stopped = loop {
             let epoch = first.history().len();
             let row = first
-                .epoch(&mut |step| match (epoch, step.done) == (stop_in, stop_at) {
+                .epoch(&mut |step: &Step<'_>| match (epoch, step.done) == (stop_in, stop_at) {
                     true => ControlFlow::Break(()),
                     false => ControlFlow::Continue(()),
                 })
@@ -235,7 +230,7 @@ fn a_training_that_is_stopped_within_an_epoch_goes_on_exactly() {
         let mut steps = Vec::new();
         while !resumed.is_done() {
             resumed
-                .epoch(&mut |step| {
+                .epoch(&mut |step: &Step<'_>| {
                     steps.push(step.done);
                     ControlFlow::Continue(())
                 })
@@ -243,9 +238,9 @@ fn a_training_that_is_stopped_within_an_epoch_goes_on_exactly() {
         }
         assert_eq!(steps[0], stop_at + 1, "it goes on with the next step");
         assert_eq!(resumed.history(), whole.history());
-        let bytes = |trainer: &Trainer<'_>| {
+        let bytes = |session: &TrainingSession| {
             let path = folder.path().join("compared.safetensors");
-            trainer.save(&path, "").unwrap();
+            session.save(&path, "").unwrap();
             fs_err::read(&path).unwrap()
         };
         assert!(bytes(&resumed) == bytes(&whole), "stopped in {stop_in} at {stop_at}");
@@ -259,19 +254,20 @@ fn groups_have_rates_of_their_own_and_alphas_can_be_tied() {
     let training = dataset.training(&split);
     let trained = |settings: &[&str]| {
         let run = run(settings);
-        let mut trainer = Trainer::new(&run, &training, &|_| Analysis::default()).unwrap();
-        let row = trainer.epoch(&mut unwatched).unwrap().unwrap().clone();
-        (row, trainer.finish().unwrap().centres().to_vec())
+        let mut session = run.begin(&training).unwrap();
+        let row = session.epoch(&mut ()).unwrap().unwrap().clone();
+        (row, session.finish().unwrap().model.centres().to_vec())
     };
     let (row, centres) = trained(&["epochs=1"]);
-    let (_, still) = trained(&["epochs=1", "rate_centres=1e-30", "decay_centres=0"]);
-    let (_, first) = trained(&["epochs=1", "rate=1e-30"]);
+    let (_, still) = trained(&["epochs=1", "jcch.learning_rate_centres=1e-30", "jcch.weight_decay_centres=0"]);
+    let (_, first) = trained(&["epochs=1", "learning_rate=1e-30"]);
     assert_ne!(centres, still, "the centres' own rate counts");
     assert_eq!(still, first, "centres that do not move are the first ones");
-    assert_ne!(row.modalities[0].alpha, row.modalities[1].alpha);
-    let (row, _) = trained(&["epochs=1", "alpha_tied=true"]);
-    assert_eq!(row.modalities[0].alpha, row.modalities[1].alpha);
-    let (a, _) = trained(&["epochs=1", "modality.image.rate_hidden=0.001"]);
+    assert_ne!(row.term("image.alpha"), row.term("text.alpha"));
+    let (row, _) = trained(&["epochs=1", "jcch.alpha_tied=true"]);
+    assert!(row.term("image.alpha").is_some());
+    assert_eq!(row.term("image.alpha"), row.term("text.alpha"));
+    let (a, _) = trained(&["epochs=1", "modality.image.learning_rate_hidden=0.001"]);
     let (b, _) = trained(&["epochs=1"]);
     assert_ne!(a.loss, b.loss, "the hidden layer's own rate counts");
 }
@@ -282,12 +278,12 @@ fn what_is_kept_is_the_best_epoch_by_validation() {
     let split = split(&dataset);
     let run = run(&[]);
     let training = dataset.training(&split);
-    let mut trainer = Trainer::new(&run, &training, &|_| Analysis::default()).unwrap();
-    while !trainer.is_done() {
-        trainer.epoch(&mut unwatched).unwrap();
+    let mut session = run.begin(&training).unwrap();
+    while !session.is_done() {
+        session.epoch(&mut ()).unwrap();
     }
-    let maps: Vec<f64> = trainer.history().iter().map(|row| row.map.unwrap()).collect();
-    let best = trainer.best_epoch().unwrap();
+    let maps: Vec<f64> = session.history().iter().map(|row| row.map.unwrap()).collect();
+    let best = session.best_epoch().unwrap();
     assert!(maps.iter().all(|&map| map <= maps[best - 1]), "{best} of {maps:?}");
 }
 
@@ -298,13 +294,13 @@ fn quantisation_comes_down_when_it_is_asked_to() {
     let last = |settings: &[&str]| {
         let run = run(settings);
         let training = dataset.training(&split);
-        let mut trainer = Trainer::new(&run, &training, &|_| Analysis::default()).unwrap();
-        while !trainer.is_done() {
-            trainer.epoch(&mut unwatched).unwrap();
+        let mut session = run.begin(&training).unwrap();
+        while !session.is_done() {
+            session.epoch(&mut ()).unwrap();
         }
-        trainer.history().last().unwrap().modalities[0].quantisation
+        session.history().last().unwrap().term("image.quantisation").unwrap()
     };
-    let (free, steered) = (last(&["alpha=0", "epochs=30"]), last(&["epochs=30"]));
+    let (free, steered) = (last(&["jcch.alpha=0", "epochs=30"]), last(&["epochs=30"]));
     assert!(steered < free && (steered - 0.15).abs() < 0.05, "{free} to {steered}");
 }
 
@@ -312,7 +308,7 @@ fn quantisation_comes_down_when_it_is_asked_to() {
 fn divergence_and_collapse_are_named() {
     let dataset = dataset(Pairing::Full);
     let split = split(&dataset);
-    let err = fit(&run(&["rate=1e30"]), &dataset, &split).unwrap_err();
+    let err = fit(&run(&["learning_rate=1e30"]), &dataset, &split).unwrap_err();
     let Error::Diverged { epoch: 1, step, .. } = &err else { panic!("{err}") };
     assert!(*step > 1, "the first step sees the first weights");
     let text = err.to_string();
@@ -320,7 +316,7 @@ fn divergence_and_collapse_are_named() {
         text.contains(" became ") && text.contains("lower the learning rate"),
         "{text}"
     );
-    let err = fit(&run(&["decay=0.9", "rate=0.1", "epochs=30"]), &dataset, &split);
+    let err = fit(&run(&["weight_decay=0.9", "learning_rate=0.1", "epochs=30"]), &dataset, &split);
     let text = err.unwrap_err().to_string();
     assert!(text.starts_with("training collapsed in epoch"), "{text}");
     assert!(text.contains("the shortest centre has length"), "{text}");
@@ -374,12 +370,12 @@ fn a_failed_training_cannot_be_saved() {
     let folder = tempfile::tempdir().unwrap();
     let dataset = dataset(Pairing::Full);
     let split = split(&dataset);
-    let run = run(&["rate=1e30"]);
+    let run = run(&["learning_rate=1e30"]);
     let training = dataset.training(&split);
-    let mut trainer = Trainer::new(&run, &training, &|_| Analysis::default()).unwrap();
-    assert!(trainer.epoch(&mut unwatched).is_err());
+    let mut session = run.begin(&training).unwrap();
+    assert!(session.epoch(&mut ()).is_err());
     let path = folder.path().join("checkpoint.safetensors");
-    let err = trainer.save(&path, "").unwrap_err().to_string();
+    let err = session.save(&path, "").unwrap_err().to_string();
     assert!(err.contains("has failed and cannot be saved"), "{err}");
     assert!(!path.exists());
 }

@@ -6,14 +6,13 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use crosshash::config::{RawRun, Run};
 use crosshash::data::{
-    Analysis, Choice, Dataset, Features, Modality, PicturePlace, Pictures, Plan, Split,
+    Choice, Dataset, Features, Modality, PicturePlace, Pictures, Plan, Split,
 };
 use crosshash::encode::{Encoder as _, encode};
 use crosshash::evaluate::{Coded, every_direction, mean_map};
-use crosshash::train::{Trainer, unwatched};
-use crosshash::{Model, Result};
+use crosshash::train::{Step, TrainingSession};
+use crosshash::{Config, Model, Result};
 use crosshash_codes::Labels;
 use crosshash_codes::eval::Options;
 use rand::{RngExt as _, SeedableRng as _};
@@ -78,30 +77,31 @@ fn split(dataset: &Dataset) -> Split {
     plan.draw(dataset).unwrap()
 }
 
-fn run(settings: &[&str]) -> Run {
+fn run(settings: &[&str]) -> Config {
     let small = r#"
         bits = 16
         epochs = 8
-        batch = 18
-        rate = 0.05
+        batch_size = 18
+        learning_rate = 0.05
+        [jcch]
         lambda = 0.001
         [modality.photo]
         network = "conv4"
         weights = "random"
         size = 32
-        rate = 0.02
-        rate_network = 0.02
+        learning_rate = 0.02
+        learning_rate_network = 0.02
         augment = false
         [modality.sketch]
         network = "conv4"
         weights = "random"
         size = 32
-        rate = 0.02
-        rate_network = 0.02
+        learning_rate = 0.02
+        learning_rate_network = 0.02
         augment = false
     "#;
     let settings: Vec<String> = settings.iter().map(|&s| s.to_owned()).collect();
-    RawRun::parse(small, &settings).unwrap().check().unwrap()
+    Config::parse(small, &settings).unwrap()
 }
 
 fn both(setting: &str) -> [String; 2] {
@@ -125,13 +125,13 @@ fn judged(model: &Model, dataset: &Dataset, split: &Split) -> f64 {
     mean_map(&every_direction(&coded, &Options::default(), &|_| {}).unwrap()).unwrap()
 }
 
-fn trained<'r>(run: &'r Run, dataset: &Dataset, split: &Split) -> Result<Trainer<'r>> {
+fn trained(run: &Config, dataset: &Dataset, split: &Split) -> Result<TrainingSession> {
     let training = dataset.training(split);
-    let mut trainer = Trainer::new(run, &training, &|_| Analysis::default())?;
-    while !trainer.is_done() {
-        trainer.epoch(&mut unwatched)?;
+    let mut session = run.begin(&training)?;
+    while !session.is_done() {
+        session.epoch(&mut ())?;
     }
-    Ok(trainer)
+    Ok(session)
 }
 
 #[test]
@@ -141,9 +141,9 @@ fn tuning_lowers_the_loss_and_beats_the_frozen_network() {
     let split = split(&dataset);
     let map = |settings: &[&str]| {
         let run = run(settings);
-        let trainer = trained(&run, &dataset, &split).unwrap();
-        let losses: Vec<f64> = trainer.history().iter().map(|row| row.loss).collect();
-        let model = trainer.finish().unwrap();
+        let session = trained(&run, &dataset, &split).unwrap();
+        let losses: Vec<f64> = session.history().iter().map(|row| row.loss).collect();
+        let model = session.finish().unwrap().model;
         (judged(&model, &dataset, &split), losses, model)
     };
     let freeze = both("freeze=all");
@@ -176,12 +176,12 @@ fn a_stopped_training_goes_on_with_the_same_pictures() {
     let split = split(&dataset);
     let (augment, micro) = (both("augment=true"), both("micro_batch=7"));
     let run = run(&["epochs=2", &augment[0], &augment[1], &micro[0]]);
-    let whole = trained(&run, &dataset, &split).unwrap().finish().unwrap();
+    let whole = trained(&run, &dataset, &split).unwrap().finish().unwrap().model;
 
     let training = dataset.training(&split);
-    let begin = || Trainer::new(&run, &training, &|_| Analysis::default()).unwrap();
+    let begin = || run.begin(&training).unwrap();
     let mut first = begin();
-    let stopped = first.epoch(&mut |step| match step.done {
+    let stopped = first.epoch(&mut |step: &Step<'_>| match step.done {
         1 => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });
@@ -191,9 +191,9 @@ fn a_stopped_training_goes_on_with_the_same_pictures() {
     let mut second = begin();
     assert_eq!(second.resume(&checkpoint).unwrap(), "a note");
     while !second.is_done() {
-        second.epoch(&mut unwatched).unwrap();
+        second.epoch(&mut ()).unwrap();
     }
-    let second = second.finish().unwrap();
+    let second = second.finish().unwrap().model;
     let queries = dataset.queries(&split, "photo").unwrap();
     let outputs =
         |model: &Model| model.outputs("photo", queries.features(), &|_| {}).unwrap();
@@ -204,16 +204,16 @@ fn a_stopped_training_goes_on_with_the_same_pictures() {
 fn what_cannot_be_tuned_is_said() {
     let fault = |settings: &[&str]| {
         let settings: Vec<String> = settings.iter().map(|&s| s.to_owned()).collect();
-        RawRun::parse("", &settings).and_then(|raw| raw.check()).unwrap_err().to_string()
+        Config::parse("", &settings).unwrap_err().to_string()
     };
     let on = ["modality.image.network=resnet18", "modality.image.weights=random"];
     let with = |more: &'static str| [&on[..], &[more]].concat();
     assert_eq!(
         fault(&with("method=dcmh")),
         "dcmh learns from features, not through a network (modality.image.network); jcch, jcch-b, \
-         scdh do: take one of them, or make features of the pictures first (crosshash features)"
+         scdh do: choose one of them, or extract features of the pictures first (crosshash features)"
     );
-    assert!(fault(&on[..1]).contains("say where its weights are"));
+    assert!(fault(&on[..1]).contains("give the file of its weights"));
     assert!(
         fault(&with("modality.image.freeze=half")).contains("none, all, or up to LAYER")
     );

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use crosshash::config::RawRun;
+use crosshash::Config;
 use crosshash::data::{self, Dataset, Opened};
 use crosshash::evaluate::{Coded, every_direction};
 use crosshash_codes::eval::Options;
@@ -118,8 +118,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut jobs = Vec::new();
     for &bits in &args.bits {
         for seed in 0..args.seeds {
-            let raw = RawRun { seed, ..configured(FROZEN, args, bits, &[])? };
-            jobs.push(raw);
+            jobs.push(configured(FROZEN, args, bits, &[])?.with_seed(seed));
         }
     }
     // Weights that are not there are better missed now than after the first part.
@@ -138,7 +137,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             false => format!("{BACKBONE}, frozen"),
         };
         for job in &jobs {
-            say(format!("{what}: {} bits, seed {}", job.bits, job.seed));
+            say(format!("{what}: {} bits, seed {}", job.bits(), job.seed()));
             let Some(row) = trained(&what, job, &opened)? else {
                 return Ok(interrupt::exit_code());
             };
@@ -179,11 +178,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// The settings of the experiment, then those of one training, then the user's.
-fn configured(text: &str, args: &Args, bits: usize, own: &[String]) -> Result<RawRun> {
+fn configured(text: &str, args: &Args, bits: usize, own: &[String]) -> Result<Config> {
     let settings = [own, &args.set, &[format!("bits={bits}")]].concat();
-    let raw = RawRun::parse(text, &settings).context("configuration")?;
-    raw.check().context("configuration")?;
-    Ok(raw)
+    Config::parse(text, &settings).context("configuration")
 }
 
 fn tuned_weights(args: &Args) -> Result<PathBuf> {
@@ -193,11 +190,10 @@ fn tuned_weights(args: &Args) -> Result<PathBuf> {
 }
 
 /// Trains once and judges twice; `None` if the user stopped it.
-fn trained(what: &str, raw: &RawRun, opened: &Opened) -> Result<Option<Row>> {
+fn trained(what: &str, config: &Config, opened: &Opened) -> Result<Option<Row>> {
     let started = Instant::now();
-    let run = raw.check().context("configuration")?;
-    let split = split(opened, raw.validation)?;
-    let Some(fitted) = fit(&run, opened, &split, None)? else { return Ok(None) };
+    let split = split(opened, config.validation())?;
+    let Some(fitted) = fit(config, opened, &split, None)? else { return Ok(None) };
     let seconds = started.elapsed().as_secs_f64();
     let seen = encode_all(&fitted.model, &opened.dataset, &split)?;
     let seen: Vec<Coded> = seen.into_iter().map(|(coded, _)| coded).collect();
@@ -235,8 +231,8 @@ fn trained(what: &str, raw: &RawRun, opened: &Opened) -> Result<Option<Row>> {
     Ok(Some(Row {
         what: what.to_owned(),
         categories: categories(&opened.dataset),
-        bits: raw.bits,
-        seed: raw.seed,
+        bits: config.bits().get(),
+        seed: config.seed(),
         seconds,
         best_epoch: fitted.best,
         validation_map: fitted.best.and_then(|best| fitted.history.epochs[best - 1].map),
@@ -380,7 +376,7 @@ mod tests {
             let weights =
                 ["photo", "sketch"].map(|m| format!("modality.{m}.weights=random"));
             let settings: &[String] = if text == TUNING { &weights } else { &[] };
-            RawRun::parse(text, settings).unwrap().check().unwrap();
+            Config::parse(text, settings).unwrap();
         }
     }
 }

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::Model;
-use crosshash::config::RawRun;
+use crosshash::{Config, Model};
 use crosshash::data::Training;
 use crosshash::embed::{Options, Spot, embed};
 
@@ -84,11 +83,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let model = Model::load(&args.run)
         .with_context(|| format!("reading the model in {}", args.run.display()))?;
-    let raw = RawRun::parse(&fs_err::read_to_string(args.run.join(CONFIG))?, &[])
+    let config = Config::parse(&fs_err::read_to_string(args.run.join(CONFIG))?, &[])
         .with_context(|| args.run.join(CONFIG).display().to_string())?;
     let (path, root) = place(args)?;
     let opened = args.raw.open_as(&path, root.as_deref(), &model)?;
-    let split = split(&opened, raw.validation)?;
+    let split = split(&opened, config.validation())?;
     let training = opened.dataset.training(&split);
     check(args, &model, &training)?;
     let options = Options {

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use crosshash::method::{About, Learning, METHODS};
+use crosshash::method::{Learning, METHODS, MethodInfo};
 use serde_json::json;
 
 const EXAMPLES: &str = "\
@@ -14,8 +14,8 @@ Examples:
   crosshash train emoji --out run --method dcmh --set 'modalities=[\"picture\", \"words\"]'
   crosshash compare emoji --out comparison --methods jcch,dcmh,cca
 
-Cost per epoch: n items, r bits, C labels, width d. `once` learns all at once, `hardly` fits at most
-means and variances. A reference has no codes: it ranks by the cosine of real outputs.";
+Cost per epoch: n items, r bits, C labels, width d. `closed form` has one step, `statistics` fits at
+most means and variances. A reference has no codes: it ranks by the cosine of real outputs.";
 
 /// List the methods: paper, year, cost, what they need.
 #[derive(clap::Args)]
@@ -27,58 +27,58 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let all: Vec<About> = METHODS.iter().map(|method| method.about()).collect();
+    let all: Vec<MethodInfo> = METHODS.iter().map(|entry| entry.info).collect();
     let text = if args.json { to_json(&all)? } else { to_text(&all) };
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn learning(about: &About) -> &'static str {
-    match about.learning {
+fn learning(info: &MethodInfo) -> &'static str {
+    match info.learning {
         Learning::Epochs => "epochs",
-        Learning::Once => "once",
-        Learning::Hardly => "hardly",
+        Learning::ClosedForm => "closed form",
+        Learning::Statistics => "statistics",
     }
 }
 
-fn needs(about: &About) -> String {
+fn needs(info: &MethodInfo) -> String {
     let all =
-        [("pairs", about.pairs), ("labels", about.labels), ("one modality", about.single)];
+        [("pairs", info.pairs), ("labels", info.labels), ("one modality", info.single)];
     let named: Vec<&str> =
         all.into_iter().filter(|(_, needed)| *needed).map(|(name, _)| name).collect();
     if named.is_empty() { "-".into() } else { named.join(", ") }
 }
 
-fn to_text(all: &[About]) -> String {
+fn to_text(all: &[MethodInfo]) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "{:<11}{:<6}{:<8}{:<22}{:<44}what, and whence",
+        "{:<11}{:<6}{:<13}{:<22}{:<44}method, paper",
         "name", "year", "learns", "needs", "cost per epoch"
     );
-    for about in all {
+    for info in all {
         let _ = writeln!(
             out,
-            "{:<11}{:<6}{:<8}{:<22}{:<44}{}",
-            about.name,
-            about.year,
-            learning(about),
-            needs(about),
-            about.cost,
-            about.title
+            "{:<11}{:<6}{:<13}{:<22}{:<44}{}",
+            info.name,
+            info.year,
+            learning(info),
+            needs(info),
+            info.cost,
+            info.title
         );
-        let _ = writeln!(out, "{:<91}{}", "", about.paper);
+        let _ = writeln!(out, "{:<96}{}", "", info.paper);
     }
     out
 }
 
-fn to_json(all: &[About]) -> Result<String> {
-    let one = |about: &About| {
+fn to_json(all: &[MethodInfo]) -> Result<String> {
+    let one = |info: &MethodInfo| {
         json!({
-            "name": about.name, "title": about.title, "paper": about.paper, "year": about.year,
-            "cost": about.cost, "learns": learning(about), "needs_pairs": about.pairs,
-            "needs_labels": about.labels, "one_modality": about.single,
-            "seeded": about.seeded, "codes": about.codes,
+            "name": info.name, "title": info.title, "paper": info.paper, "year": info.year,
+            "cost": info.cost, "learns": learning(info), "needs_pairs": info.pairs,
+            "needs_labels": info.labels, "one_modality": info.single,
+            "seeded": info.seeded, "codes": info.codes,
         })
     };
     let all: Vec<_> = all.iter().map(one).collect();

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::MODEL_JSON;
-use crosshash::config::RawRun;
+use crosshash::{Config, MODEL_JSON};
 use crosshash::data::{Opened, Split};
 use crosshash::evaluate::{Direction, every_direction};
 use crosshash_codes::eval::Options;
@@ -28,7 +27,7 @@ Examples:
 
   Two of the modalities of a data set, 32 bits, other settings:
     crosshash train configs/data/iaprtc12.toml --root PATH/iaprtc12 --out run --bits 32 \\
-      --set 'modalities=[\"image\", \"german\"]' --set epochs=15 --set lambda=0.0002
+      --set 'modalities=[\"image\", \"german\"]' --set epochs=15 --set jcch.lambda=0.0002
 
   From pictures and captions (the manifest names pictures and a backbone; docs/pictures.md):
     crosshash train configs/data/iaprtc12-raw.toml --root PATH/iaprtc12 --weights PATH --out run
@@ -45,9 +44,9 @@ Examples:
 RUN holds config.toml (everything that was set), model.safetensors and model.json (weights;
 vocabularies and normalisers), codes/, history.csv, convergence.svg and report.json. It can be
 copied to another machine. Every key of config.toml can be given by --set; [modality.NAME] sets
-hidden, rate, rate_hidden, normalise; for pictures network, weights, freeze (none, all, up to
-LAYER), rate_network, size, micro_batch, batch_norm, augment, crop. Ctrl-C leaves a checkpoint; so does every epoch (jcch,
-jcch-b, scdh; the others begin again). `crosshash methods` lists what --method takes.";
+hidden, learning_rate, learning_rate_hidden, normalise; for pictures network, weights, freeze (none, all, up to
+LAYER), learning_rate_network, size, micro_batch, batch_norm, augment, crop. Ctrl-C writes a checkpoint, and so does every
+epoch of a gradient method. `crosshash methods` lists what --method takes.";
 
 /// Train a model: towers for every modality, one set of centres, aligned binary codes.
 #[derive(clap::Args)]
@@ -93,8 +92,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let raw = configuration(args)?;
-    let run = raw.check().context("configuration")?;
+    let config = configuration(args)?;
     if args.out.join(CONFIG).exists() && !args.resume {
         bail!(
             "{} holds a run already; give --resume to go on with it, or another --out",
@@ -111,17 +109,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         say("no checkpoint there: starting with the first epoch");
     }
-    if !run.method.about().codes {
+    if !config.method().codes {
         bail!(
             "{} is a reference without codes: it can be compared (crosshash compare), but there \
              is nothing to keep",
-            run.method.name()
+            config.method().name
         );
     }
-    let opened = args.raw.open(&args.data, args.root.as_deref(), &raw.modalities)?;
-    let split = split(&opened, raw.validation)?;
+    let opened = args.raw.open(&args.data, args.root.as_deref(), config.modalities())?;
+    let split = split(&opened, config.validation())?;
     say("preparing");
-    let Some(fitted) = fit(&run, &opened, &split, Some(&folder))? else {
+    let Some(fitted) = fit(&config, &opened, &split, Some(&folder))? else {
         let out = args.out.display();
         say(format!("go on with the same command and --resume: {out} holds a checkpoint"));
         return Ok(interrupt::exit_code());
@@ -131,7 +129,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         say(format!("best epoch by validation: {best} of {epochs}"));
     }
     let data = Data { path: &args.data, root: args.root.as_deref() };
-    let (report, directions) = complete(&args.out, data, &raw, &opened, &split, &fitted)?;
+    let (report, directions) = complete(&args.out, data, &config, &opened, &split, &fitted)?;
     let checkpoint = folder.checkpoint();
     if checkpoint.exists() {
         fs_err::remove_file(&checkpoint)?;
@@ -163,7 +161,7 @@ impl Data<'_> {
 pub(crate) fn complete(
     out: &Path,
     data: Data<'_>,
-    raw: &RawRun,
+    config: &Config,
     opened: &Opened,
     split: &Split,
     fitted: &Fitted,
@@ -177,7 +175,7 @@ pub(crate) fn complete(
     let directions =
         every_direction(&coded, &Options::default(), &|done| progress.set(done))?;
     drop(progress);
-    let name = format!("{}, {} bits", raw.method, raw.bits);
+    let name = format!("{}, {} bits", config.method().name, config.bits());
     convergence::draw(&out.join("convergence.svg"), &[(&name, history, *best)])?;
     let left_out = opened.dataset.left_out().iter().chain(split.left_out());
     let left_out = left_out.map(|left| json!([left.modality, left.reason, left.items]));
@@ -187,9 +185,9 @@ pub(crate) fn complete(
         "split": format!("{:016x}", split.hash()),
         "left_out": left_out.collect::<Vec<_>>(),
         "notes": split.notes(),
-        "method": raw.method,
-        "bits": raw.bits,
-        "seed": raw.seed,
+        "method": config.method().name,
+        "bits": config.bits().get(),
+        "seed": config.seed(),
         "best_epoch": best,
         "validation_map": best.and_then(|best| history.epochs[best - 1].map),
         "seconds": history.seconds.last(),
@@ -201,7 +199,7 @@ pub(crate) fn complete(
 }
 
 /// What the file, the settings and the flags say, each over what was before.
-fn configuration(args: &Args) -> Result<RawRun> {
+fn configuration(args: &Args) -> Result<Config> {
     // A run that goes on starts from what it was set to.
     let begun = Some(args.out.join(CONFIG)).filter(|path| args.resume && path.exists());
     let text = match args.config.as_ref().or(begun.as_ref()) {
@@ -213,5 +211,5 @@ fn configuration(args: &Args) -> Result<RawRun> {
     settings.extend(args.bits.iter().map(|bits| format!("bits={bits}")));
     let place =
         args.config.as_ref().map_or("configuration".into(), |p| p.display().to_string());
-    RawRun::parse(&text, &settings).with_context(|| place)
+    Config::parse(&text, &settings).with_context(|| place)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use crosshash::method::Learning;
-use crosshash::real::Judged;
+use crosshash::cosine_eval::Judged;
 
 use super::lines::{self, Panel, Point, Series};
 use crate::command::compare::{Row, Table, Trial};
@@ -66,7 +66,7 @@ fn points(x: impl Iterator<Item = f64>, y: &[f64]) -> Vec<Point> {
 /// A line per method that learns by epochs, a dot for the others.
 fn convergence(rows: &[&Row], x: &str, at: fn(&Trial, usize) -> f64) -> Panel {
     let series = rows.iter().filter_map(|row| {
-        let by_epochs = row.about.learning == Learning::Epochs;
+        let by_epochs = row.info.learning == Learning::Epochs;
         // Methods in closed form have one epoch: in the panel of epochs that would say nothing.
         let trial = row.trials.first().filter(|_| by_epochs || x != "epoch")?;
         let judged = |k: usize| {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::config::RawRun;
+use crosshash::Config;
 use crosshash::embed::{Options, embed};
 use serde_json::{Value, json};
 
@@ -88,10 +88,10 @@ fn made(model: &Generation, raw: &Raw) -> Result<Value> {
     let (Some(brain), Some((data, root))) = (&model.brain, &model.data) else {
         bail!("a map needs a model and the data it learnt from");
     };
-    let run = RawRun::parse(&fs_err::read_to_string(model.folder.join(CONFIG))?, &[])
+    let config = Config::parse(&fs_err::read_to_string(model.folder.join(CONFIG))?, &[])
         .context(CONFIG)?;
     let opened = raw.open_as(data, root.as_deref(), brain.model())?;
-    let split = split(&opened, run.validation)?;
+    let split = split(&opened, config.validation())?;
     let training = opened.dataset.training(&split);
     if brain.model().labels() != training.label_names() {
         bail!("the data are not those that the run was trained on");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use crosshash::config::RawRun;
+use crosshash::Config;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -125,7 +125,7 @@ fn history(run: &Path) -> Option<Value> {
 
 fn settings(run: &Path) -> Option<Value> {
     let text = fs_err::read_to_string(run.join(CONFIG)).ok()?;
-    serde_json::to_value(RawRun::parse(&text, &[]).ok()?).ok()
+    Config::parse(&text, &[]).ok()?.to_json().ok()
 }
 
 /// The map of outputs; it is made when it is asked for first.

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::config::RawRun;
 use crosshash::encode::Encoder as _;
-use crosshash::{MODEL_JSON, MODEL_WEIGHTS};
+use crosshash::{Config, MODEL_JSON, MODEL_WEIGHTS};
 use crosshash_codes::format::{CodeFile, Ids};
 use crosshash_codes::segments::{Snapshot, Writer, is_index};
 use crosshash_codes::{Bits, Codes, Labels};
@@ -94,9 +93,9 @@ pub(crate) fn open(
     }
     let brain = Brain::open(folder, places)?;
     let fingerprint = fingerprint(folder)?;
-    let raw = fs_err::read_to_string(folder.join(CONFIG))
+    let config = fs_err::read_to_string(folder.join(CONFIG))
         .ok()
-        .and_then(|text| RawRun::parse(&text, &[]).ok());
+        .and_then(|text| Config::parse(&text, &[]).ok());
     let data = data_place(folder, place);
     let shown = match &data {
         None => Shown::Nothing,
@@ -141,7 +140,7 @@ pub(crate) fn open(
         number,
         folder: folder.to_owned(),
         title: title(folder, name, data.as_ref()),
-        method: raw.map(|raw| raw.method),
+        method: config.map(|config| config.method().name.to_owned()),
         bits: brain.bits(),
         labels: brain.model().labels().to_vec(),
         brain: Some(brain),

@@ -65,9 +65,9 @@ impl Cholesky {
     /// Every column of the right side by itself.
     fn by_column(&self, b: &Matrix, solve: impl Fn(&Matrix, &mut [f64]) + Sync) -> Matrix {
         assert_eq!(b.rows(), self.0.rows(), "a right side of as many rows");
-        let mut columns = b.turned();
+        let mut columns = b.transpose();
         columns.values.par_chunks_mut(b.rows()).for_each(|column| solve(&self.0, column));
-        columns.turned()
+        columns.transpose()
     }
 }
 
@@ -92,11 +92,11 @@ mod tests {
     #[test]
     fn solves_both_ways() {
         let half = Matrix::from_fn(9, 7, |i, j| ((i * 7 + j * 3) as f64).sin());
-        let mut a = half.turned_times(&half);
+        let mut a = half.transpose_matmul(&half);
         (0..7).for_each(|i| a.values[i * 8] += 0.1);
         let l = Cholesky::new(a.clone()).unwrap();
         let b = Matrix::from_fn(7, 2, |i, j| (i as f64 - j as f64).cos());
-        let back = a.times(&l.backward(&l.forward(&b)));
+        let back = a.matmul(&l.backward(&l.forward(&b)));
         for (found, wanted) in back.values.iter().zip(&b.values) {
             assert!((found - wanted).abs() < 1e-12);
         }

@@ -57,14 +57,14 @@ pub(crate) fn largest(a: &Matrix, count: usize) -> Eigen {
         join(&mut space, best);
         let mut last = 0;
         while space.rows() > last && space.rows() < BLOCKS * block {
-            let next = space.rows_of(last..space.rows()).times(a);
+            let next = space.rows_of(last..space.rows()).matmul(a);
             last = space.rows();
             join(&mut space, next);
         }
-        let moved = space.times(a);
-        let small = eigen(&moved.times(&space.turned()));
-        let chosen = small.vectors.first_columns(block.min(space.rows())).turned();
-        let (vectors, images) = (chosen.times(&space), chosen.times(&moved));
+        let moved = space.matmul(a);
+        let small = eigen(&moved.matmul(&space.transpose()));
+        let chosen = small.vectors.first_columns(block.min(space.rows())).transpose();
+        let (vectors, images) = (chosen.matmul(&space), chosen.matmul(&moved));
         let limit = TOLERANCE * small.values[0].abs().max(f64::MIN_POSITIVE);
         let settled = (0..count).all(|k| {
             let parts = images.row(k).iter().zip(vectors.row(k));
@@ -72,7 +72,7 @@ pub(crate) fn largest(a: &Matrix, count: usize) -> Eigen {
             residual.sqrt() <= limit
         });
         if settled || restart + 1 == RESTARTS {
-            let mut vectors = vectors.rows_of(0..count).turned();
+            let mut vectors = vectors.rows_of(0..count).transpose();
             sign(&mut vectors);
             return Eigen { values: small.values[..count].to_vec(), vectors };
         }
@@ -106,7 +106,7 @@ pub(crate) fn eigen(a: &Matrix) -> Eigen {
     let mut v = a.clone();
     let (mut d, mut e) = tridiagonal(&mut v);
     // Vectors as rows, so that a rotation runs along memory.
-    let mut v = v.turned();
+    let mut v = v.transpose();
     implicit_ql(&mut d, &mut e, &mut v);
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|&i, &j| d[j].total_cmp(&d[i]));

@@ -10,7 +10,7 @@ mod eigen;
 pub(crate) use cholesky::Cholesky;
 pub(crate) use eigen::{eigen, largest};
 
-use crate::product::{Factor, accumulate};
+use crate::gemm::{Factor, accumulate};
 
 /// A matrix by rows.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,19 +55,19 @@ impl Matrix {
     }
 
     /// The transpose.
-    pub(crate) fn turned(&self) -> Matrix {
+    pub(crate) fn transpose(&self) -> Matrix {
         Matrix::from_fn(self.columns, self.rows(), |i, j| self.at(j, i))
     }
 
     /// `self other`.
-    pub(crate) fn times(&self, other: &Matrix) -> Matrix {
+    pub(crate) fn matmul(&self, other: &Matrix) -> Matrix {
         let mut out = Matrix::zeros(self.rows(), other.columns);
         accumulate(&mut out.values, 0.0, self.factor(), other.factor(), true);
         out
     }
 
     /// `self^T other`.
-    pub(crate) fn turned_times(&self, other: &Matrix) -> Matrix {
+    pub(crate) fn transpose_matmul(&self, other: &Matrix) -> Matrix {
         let mut out = Matrix::zeros(self.columns, other.columns);
         accumulate(&mut out.values, 0.0, self.factor().transposed(), other.factor(), true);
         out

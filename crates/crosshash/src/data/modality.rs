@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crosshash_codes::Labels;
 
-use super::Features;
+use super::{Analysis, Features};
 use crate::backbone::Origin;
 use crate::{Error, Result};
 
@@ -19,6 +19,7 @@ pub struct Modality {
     groups: Option<Vec<String>>,
     marks: Option<Vec<String>>,
     origin: Option<Origin>,
+    analysis: Analysis, // of texts
 }
 
 impl Modality {
@@ -55,6 +56,7 @@ impl Modality {
             groups: None,
             marks: None,
             origin: None,
+            analysis: Analysis::default(),
         })
     }
 
@@ -87,6 +89,18 @@ impl Modality {
         Ok(Modality { features, origin: Some(origin), ..self })
     }
 
+    /// Sets how its texts are analysed.
+    #[must_use]
+    pub fn with_analysis(mut self, analysis: Analysis) -> Modality {
+        self.analysis = analysis;
+        self
+    }
+
+    /// How its texts are analysed.
+    pub fn analysis(&self) -> &Analysis {
+        &self.analysis
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -111,6 +125,7 @@ impl Modality {
             groups: self.groups.as_ref().map(some),
             marks: self.marks.as_ref().map(some),
             origin: self.origin.clone(),
+            analysis: self.analysis.clone(),
         }
     }
 

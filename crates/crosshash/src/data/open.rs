@@ -24,8 +24,6 @@ pub struct Opened {
     pub dataset: Dataset,
     /// How to split it, if the manifest says.
     pub plan: Option<Plan>,
-    /// How the texts of each modality become terms, where the manifest says.
-    pub analysis: BTreeMap<String, Analysis>,
     /// The backbones that make rows of modalities, where the manifest says.
     pub backbones: BTreeMap<String, String>,
     /// The manifest as typed.
@@ -126,6 +124,7 @@ fn assemble(
     let (label_names, labels) = resolve::labels(&manifest, root, &sources)?;
     let mut modalities = Vec::new();
     for (source, labels) in sources.into_iter().zip(labels) {
+        let name = source.name.clone();
         let mut modality = Modality::new(source.name, source.ids, source.features, labels)?;
         if let Some(groups) = source.groups {
             modality = modality.with_groups(groups)?;
@@ -133,19 +132,18 @@ fn assemble(
         if let Some(marks) = source.marks {
             modality = modality.with_marks(marks)?;
         }
+        if let Some(analysis) = manifest.modality[&name].analysis.clone() {
+            modality = modality.with_analysis(analysis);
+        }
         modalities.push(modality);
     }
     let folder = root.file_name().or_else(|| path.file_stem());
     let name = manifest.name.clone();
     let name = name.or_else(|| Some(folder?.to_string_lossy().into_owned()));
     let dataset = Dataset::new(name.unwrap_or_default(), label_names, modalities)?;
-    let analysis = manifest.modality.iter();
     Ok(Opened {
         dataset: dataset.with_left_out(left_out),
         plan: manifest.split.as_ref().map(super::manifest::SplitSource::plan),
-        analysis: analysis
-            .filter_map(|(name, source)| Some((name.clone(), source.analysis.clone()?)))
-            .collect(),
         backbones: manifest
             .modality
             .iter()

@@ -6,7 +6,7 @@
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{Dataset, Part, Split, View};
+use super::{Analysis, Dataset, Part, Split, View};
 use crate::Result;
 
 /// What training code gets to see.
@@ -31,6 +31,11 @@ impl<'a> Training<'a> {
     /// The names of the labels.
     pub fn label_names(&self) -> &'a [String] {
         self.dataset.label_names()
+    }
+
+    /// How the texts of a modality are analysed.
+    pub fn analysis(&self, modality: &str) -> Result<&'a Analysis> {
+        Ok(self.dataset.modality(modality)?.analysis())
     }
 
     /// The training items of a modality.

@@ -17,7 +17,7 @@
 use crosshash_codes::Labels;
 use rayon::prelude::*;
 
-use crate::product::{Factor, accumulate};
+use crate::gemm::{Factor, accumulate};
 
 /// Items of the other side at a time.
 const BLOCK: usize = 512;

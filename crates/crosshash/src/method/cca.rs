@@ -6,7 +6,7 @@
 //! h = sgn((x - mean_x) W_x),   sgn((y - mean_y) W_y)
 //! ```
 //!
-//! Solved as the singular values of L_x^-1 C_xy L_y^-T with Cholesky factors of C_xx, C_yy;
+//! Solution as the singular values of L_x^-1 C_xy L_y^-T with Cholesky factors of C_xx, C_yy;
 //! singular values are the correlations rho. Covariances are of the paired training items,
 //! centred on them. Departures: a ridge of `cca.ridge` times the mean variance; more than two
 //! modalities by the sum of all correlations (`views.rs`); more bits than directions by a random
@@ -14,24 +14,24 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::items::pairs;
-use super::once::{Linear, Once, Solved, towers};
+use super::modality_data::pairs;
+use super::closed_form::{self, Linear, Solution, towers};
 use super::views::{View, covariance, directions, ridged};
-use super::{About, Fitting, Items, Learning, Method};
+use super::{Begun, Entry, Learning, Method, MethodInfo, ModalityData};
 use crate::Result;
 use crate::algebra::{Cholesky, Matrix, largest};
-use crate::config::Run;
-use crate::data::{Analysis, Training};
+use crate::config::{Config, Settings as _, check};
+use crate::data::Training;
 
 /// Correlations below this are none.
 const NO_CORRELATION: f64 = 1e-7;
 
-/// What can be set.
+/// The section `[cca]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Settings {
+#[serde(deny_unknown_fields)]
+pub(crate) struct Settings {
     /// The ridge of every covariance, as a share of its mean variance.
-    pub ridge: f64,
+    pub(crate) ridge: f64,
 }
 
 impl Default for Settings {
@@ -40,10 +40,15 @@ impl Default for Settings {
     }
 }
 
-/// CCA.
-pub(super) struct Cca;
+impl crate::config::Settings for Settings {
+    const SECTION: &'static str = "cca";
 
-pub(super) const ABOUT: About = About {
+    fn check(&self) -> Result<()> {
+        check::positive("cca.ridge", self.ridge)
+    }
+}
+
+pub(super) const INFO: MethodInfo = MethodInfo {
     name: "cca",
     title: "signs of canonical variates",
     paper: "Hotelling: Relations between two sets of variates, Biometrika",
@@ -52,37 +57,53 @@ pub(super) const ABOUT: About = About {
     pairs: true,
     single: false,
     labels: false,
-    learning: Learning::Once,
+    learning: Learning::ClosedForm,
     seeded: false,
     codes: true,
+    networks: false,
 };
 
-impl Method for Cca {
-    fn about(&self) -> About {
-        ABOUT
-    }
+pub(super) const SECTIONS: &[&str] = &[Settings::SECTION];
 
-    fn begin<'r>(
-        &self,
-        run: &'r Run,
-        training: &Training<'_>,
-        analysis: &dyn Fn(&str) -> Analysis,
-    ) -> Result<Box<dyn Fitting<'r> + 'r>> {
-        Once::begin(run, training, analysis, |items| {
-            let pairs = pairs(ABOUT.name, training, items)?;
-            Ok(Box::new(move |items, tell| {
-                let found = correlated(run, items, &pairs, run.bits.get())?;
-                let loss = f64::NAN;
-                Ok(tell(1, 1).then(|| Solved { towers: towers(run, items, found), loss }))
-            }))
-        })
+/// CCA.
+pub(super) const ENTRY: Entry = Entry {
+    info: INFO,
+    sections: SECTIONS,
+    build: |sections| Ok(Box::new(Cca(sections.read()?))),
+};
+
+#[derive(Debug)]
+struct Cca(Settings);
+
+impl Method for Cca {
+    fn begin(&self, config: &Config, training: &Training<'_>) -> Result<Begun> {
+        solve_correlated(INFO.name, config, training, self.0.ridge)
     }
 }
 
+/// Towers of the canonical directions.
+pub(super) fn solve_correlated(
+    name: &str,
+    config: &Config,
+    training: &Training<'_>,
+    ridge: f64,
+) -> Result<Begun> {
+    closed_form::begin(config, training, |items| {
+        let pairs = pairs(name, training, items)?;
+        let config = config.clone();
+        Ok(Box::new(move |items, progress| {
+            let found = correlated(ridge, items, &pairs, config.bits().get())?;
+            let loss = f64::NAN;
+            let solution = || Solution { towers: towers(&config, items, found), loss };
+            Ok(progress(1, 1).then(solution))
+        }))
+    })
+}
+
 /// The canonical directions of all modalities from their paired items.
-pub(super) fn correlated(
-    run: &Run,
-    items: &[Items],
+fn correlated(
+    ridge: f64,
+    items: &[ModalityData],
     pairs: &[Vec<usize>],
     count: usize,
 ) -> Result<Vec<Linear>> {
@@ -91,7 +112,7 @@ pub(super) fn correlated(
         .zip(pairs)
         .map(|(items, chosen)| View::of(items, chosen))
         .collect::<Result<_>>()?;
-    let own = |view: &View| ridged(covariance(view, view, None), run.raw.cca.ridge);
+    let own = |view: &View| ridged(covariance(view, view, None), ridge);
     let weights = match &views[..] {
         [x, y] => {
             let both = covariance(x, y, None);
@@ -115,14 +136,14 @@ pub(super) fn canonical(
     count: usize,
 ) -> Result<([Matrix; 2], Vec<f64>)> {
     let (lx, ly) = (Cholesky::new(cxx)?, Cholesky::new(cyy)?);
-    let t = ly.forward(&lx.forward(cxy).turned()).turned(); // L_x^-1 C_xy L_y^-T
+    let t = ly.forward(&lx.forward(cxy).transpose()).transpose(); // L_x^-1 C_xy L_y^-T
     let flat = t.rows() > t.columns;
-    let t = if flat { t.turned() } else { t };
-    let found = largest(&t.times(&t.turned()), count);
+    let t = if flat { t.transpose() } else { t };
+    let found = largest(&t.matmul(&t.transpose()), count);
     let rho: Vec<f64> = found.values.iter().map(|v| v.max(0.0).sqrt()).collect();
     let kept = rho.iter().filter(|rho| **rho > NO_CORRELATION).count();
     let u = found.vectors.first_columns(kept);
-    let mut v = t.turned_times(&u);
+    let mut v = t.transpose_matmul(&u);
     for i in 0..v.rows() {
         v.row_mut(i).iter_mut().zip(&rho).for_each(|(v, rho)| *v /= rho);
     }
@@ -178,7 +199,7 @@ pub(super) mod tests {
         }
         // unit variance, and the covariance of a pair of directions is its correlation
         let (own, both) =
-            (wx.turned_times(&cxx.times(&wx)), wx.turned_times(&cxy.times(&wy)));
+            (wx.transpose_matmul(&cxx.matmul(&wx)), wx.transpose_matmul(&cxy.matmul(&wy)));
         for i in 0..rho.len() {
             for j in 0..rho.len() {
                 let same = f64::from(u8::from(i == j));

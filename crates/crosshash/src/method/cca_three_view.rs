@@ -11,48 +11,54 @@
 //! number of modalities beside the labels; no scaling of directions by powers of their
 //! eigenvalues, which does not change signs.
 
-use super::items::pairs;
-use super::once::{Linear, Once, Solved, towers};
+use super::modality_data::pairs;
+use super::closed_form::{self, Linear, Solution, towers};
 use super::views::{View, covariance, directions, ridged};
-use super::{About, Fitting, Items, Method, cca};
+use super::{Begun, Entry, Method, MethodInfo, ModalityData, cca};
 use crate::Result;
-use crate::config::Run;
-use crate::data::{Analysis, Sparse, Training};
+use crate::config::Config;
+use crate::data::{Sparse, Training};
 use crate::tower::Batch;
 
 /// Three-view CCA.
-pub(super) struct CcaThreeView;
+pub(super) const ENTRY: Entry = Entry {
+    info: MethodInfo {
+        name: "cca-3v",
+        title: "CCA with labels as a third view",
+        paper: "Gong, Ke, Isard, Lazebnik: A Multi-View Embedding Space, IJCV",
+        year: 2014,
+        labels: true,
+        ..cca::INFO
+    },
+    sections: cca::SECTIONS,
+    build: |sections| Ok(Box::new(CcaThreeView(sections.read()?))),
+};
+
+#[derive(Debug)]
+struct CcaThreeView(cca::Settings);
 
 impl Method for CcaThreeView {
-    fn about(&self) -> About {
-        About {
-            name: "cca-3v",
-            title: "CCA with labels as a third view",
-            paper: "Gong, Ke, Isard, Lazebnik: A Multi-View Embedding Space, IJCV",
-            year: 2014,
-            labels: true,
-            ..cca::ABOUT
-        }
-    }
-
-    fn begin<'r>(
-        &self,
-        run: &'r Run,
-        training: &Training<'_>,
-        analysis: &dyn Fn(&str) -> Analysis,
-    ) -> Result<Box<dyn Fitting<'r> + 'r>> {
-        Once::begin(run, training, analysis, |items| {
-            let pairs = pairs(self.name(), training, items)?;
-            Ok(Box::new(move |items, tell| {
-                let found = solve(run, items, &pairs)?;
+    fn begin(&self, config: &Config, training: &Training<'_>) -> Result<Begun> {
+        let ridge = self.0.ridge;
+        closed_form::begin(config, training, |items| {
+            let pairs = pairs(ENTRY.info.name, training, items)?;
+            let config = config.clone();
+            Ok(Box::new(move |items, progress| {
+                let found = solve(&config, ridge, items, &pairs)?;
                 let loss = f64::NAN;
-                Ok(tell(1, 1).then(|| Solved { towers: towers(run, items, found), loss }))
+                let solution = || Solution { towers: towers(&config, items, found), loss };
+                Ok(progress(1, 1).then(solution))
             }))
         })
     }
 }
 
-fn solve(run: &Run, items: &[Items], pairs: &[Vec<usize>]) -> Result<Vec<Linear>> {
+fn solve(
+    config: &Config,
+    ridge: f64,
+    items: &[ModalityData],
+    pairs: &[Vec<usize>],
+) -> Result<Vec<Linear>> {
     let mut views: Vec<View> = items
         .iter()
         .zip(pairs)
@@ -60,17 +66,17 @@ fn solve(run: &Run, items: &[Items], pairs: &[Vec<usize>]) -> Result<Vec<Linear>
         .collect::<Result<_>>()?;
     views.push(labels(&items[0], &pairs[0])?);
     let block = |a: usize, b: usize| covariance(&views[a], &views[b], None);
-    let own = |view: &View| ridged(covariance(view, view, None), run.raw.cca.ridge);
+    let own = |view: &View| ridged(covariance(view, view, None), ridge);
     // As many directions as the narrowest modality has; beyond, they agree with nothing.
     let most = views[..items.len()].iter().map(View::used).min().unwrap_or(0);
     let own = views.iter().map(own).collect();
-    let found = directions(block, own, run.bits.get().min(most.max(1)))?;
+    let found = directions(block, own, config.bits().get().min(most.max(1)))?;
     let sides = found.weights.into_iter().zip(&views).take(items.len());
     Ok(sides.map(|(weights, view)| Linear { weights, mean: view.mean() }).collect())
 }
 
 /// The labels of some items as a view.
-pub(super) fn labels(items: &Items, chosen: &[usize]) -> Result<View> {
+pub(super) fn labels(items: &ModalityData, chosen: &[usize]) -> Result<View> {
     let mut rows = Sparse::new(items.labels.classes());
     for &item in chosen {
         let row = (0_u32..).zip((0..items.labels.classes()).map(|_| 0.0_f32));

@@ -11,89 +11,86 @@
 
 use crosshash_codes::Bits;
 
-use super::cca::correlated;
-use super::items::pairs;
 use super::lsh::mean;
-use super::once::{Linear, Once, Solved, linear, towers};
+use super::closed_form::{self, Linear, Solution, linear};
 use super::pca::one_space;
-use super::{About, Fitting, Items, Learning, Method, cca};
+use super::{Begun, Entry, Learning, Method, MethodInfo, ModalityData, cca};
 use crate::algebra::Matrix;
-use crate::config::Run;
-use crate::data::{Analysis, Training};
+use crate::config::Config;
+use crate::data::Training;
 use crate::{Error, Result};
 
-/// A real-valued reference.
-pub(super) enum Cosine {
-    /// Of the features themselves.
-    Features,
-    /// Of canonical variates.
-    Correlated,
-}
+const INFO: MethodInfo = MethodInfo {
+    paper: "Salton, Wong, Yang: A vector space model for automatic indexing, CACM",
+    year: 1975,
+    cost: "O(n d), once",
+    learning: Learning::Statistics,
+    codes: false,
+    ..cca::INFO
+};
 
-impl Method for Cosine {
-    fn about(&self) -> About {
-        let about = About {
-            paper: "Salton, Wong, Yang: A vector space model for automatic indexing, CACM",
-            year: 1975,
-            cost: "O(n d), once",
-            learning: Learning::Hardly,
-            codes: false,
-            ..cca::ABOUT
+/// The cosine of the features themselves.
+pub(super) const FEATURES: Entry = Entry {
+    info: MethodInfo {
+        name: "cosine",
+        title: "reference without codes: cosine of centred features",
+        pairs: false,
+        ..INFO
+    },
+    sections: &[],
+    build: |_| Ok(Box::new(Features)),
+};
+
+/// The cosine of canonical variates.
+pub(super) const CORRELATED: Entry = Entry {
+    info: MethodInfo {
+        name: "cca-cosine",
+        title: "reference without codes: cosine of canonical variates",
+        cost: cca::INFO.cost,
+        learning: Learning::ClosedForm,
+        ..INFO
+    },
+    sections: cca::SECTIONS,
+    build: |sections| Ok(Box::new(Correlated(sections.read()?))),
+};
+
+#[derive(Debug)]
+struct Features;
+
+#[derive(Debug)]
+struct Correlated(cca::Settings);
+
+impl Method for Features {
+    fn begin(&self, config: &Config, training: &Training<'_>) -> Result<Begun> {
+        let unsuitable = |why: String| {
+            Err(Error::Unsuitable { method: FEATURES.info.name.into(), why })
         };
-        match self {
-            Cosine::Features => About {
-                name: "cosine",
-                title: "reference without codes: cosine of centred features",
-                pairs: false,
-                ..about
-            },
-            Cosine::Correlated => About {
-                name: "cca-cosine",
-                title: "reference without codes: cosine of canonical variates",
-                cost: cca::ABOUT.cost,
-                learning: Learning::Once,
-                ..about
-            },
-        }
-    }
-
-    fn begin<'r>(
-        &self,
-        run: &'r Run,
-        training: &Training<'_>,
-        analysis: &dyn Fn(&str) -> Analysis,
-    ) -> Result<Box<dyn Fitting<'r> + 'r>> {
-        let name = self.name();
-        Once::begin(run, training, analysis, |items| match self {
-            Cosine::Features => {
-                if items.len() > 1 && !one_space(items) {
-                    let why = "compares features of one space, and those of the modalities \
-                               have different widths";
-                    return Err(Error::Unsuitable { method: name.into(), why: why.into() });
-                }
-                if items.iter().any(|side| side.preparation.width() > Bits::MAX) {
-                    let why = format!("takes features of at most {} numbers", Bits::MAX);
-                    return Err(Error::Unsuitable { method: name.into(), why });
-                }
-                Ok(Box::new(|items, tell| {
-                    let towers = items.iter().map(identity).collect::<Result<Vec<_>>>()?;
-                    Ok(tell(1, 1).then_some(Solved { towers, loss: f64::NAN }))
-                }))
+        closed_form::begin(config, training, |items| {
+            if items.len() > 1 && !one_space(items) {
+                return unsuitable(
+                    "compares features of one space, and those of the modalities have \
+                     different widths"
+                        .into(),
+                );
             }
-            Cosine::Correlated => {
-                let pairs = pairs(name, training, items)?;
-                Ok(Box::new(move |items, tell| {
-                    let found = correlated(run, items, &pairs, run.bits.get())?;
-                    let loss = f64::NAN;
-                    Ok(tell(1, 1)
-                        .then(|| Solved { towers: towers(run, items, found), loss }))
-                }))
+            if items.iter().any(|data| data.preparation.width() > Bits::MAX) {
+                return unsuitable(format!("takes features of at most {} numbers", Bits::MAX));
             }
+            Ok(Box::new(|items, progress| {
+                let towers = items.iter().map(identity).collect::<Result<Vec<_>>>()?;
+                Ok(progress(1, 1).then_some(Solution { towers, loss: f64::NAN }))
+            }))
         })
     }
 }
 
-fn identity(items: &Items) -> Result<crate::tower::Tower> {
+impl Method for Correlated {
+    fn begin(&self, config: &Config, training: &Training<'_>) -> Result<Begun> {
+        cca::solve_correlated(CORRELATED.info.name, config, training, self.0.ridge)
+    }
+}
+
+fn identity(items: &ModalityData) -> Result<crate::tower::Tower> {
     let width = items.preparation.width();
     let weights = Matrix::from_fn(width, width, |i, j| f64::from(u8::from(i == j)));
     Ok(linear(items, &Linear { weights, mean: mean(items)? }))

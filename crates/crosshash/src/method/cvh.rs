@@ -14,60 +14,59 @@
 //! than labels or than features of the narrowest modality; threshold 0.
 
 use super::cca_three_view::labels;
-use super::items::pairs;
-use super::once::{Linear, Once, Solved, towers};
+use super::modality_data::pairs;
+use super::closed_form::{self, Linear, Solution, towers};
 use super::views::{Directions, View, covariance, directions, moment, ridged};
-use super::{About, Fitting, Items, Method, cca};
+use super::{Begun, Entry, Method, MethodInfo, ModalityData, cca};
 use crate::Result;
 use crate::algebra::Matrix;
-use crate::config::Run;
-use crate::data::{Analysis, Training};
+use crate::config::Config;
+use crate::data::Training;
 
 /// CVH.
-pub(super) struct Cvh;
+pub(super) const ENTRY: Entry = Entry {
+    info: MethodInfo {
+        name: "cvh",
+        title: "cross-view spectral hashing, similarity of labels",
+        paper: "Kumar, Udupa: Learning Hash Functions for Cross-View Similarity Search, IJCAI",
+        year: 2011,
+        labels: true,
+        ..cca::INFO
+    },
+    sections: cca::SECTIONS,
+    build: |sections| Ok(Box::new(Cvh(sections.read()?))),
+};
+
+#[derive(Debug)]
+struct Cvh(cca::Settings);
 
 impl Method for Cvh {
-    fn about(&self) -> About {
-        About {
-            name: "cvh",
-            title: "cross-view spectral hashing, similarity of labels",
-            paper: "Kumar, Udupa: Learning Hash Functions for Cross-View Similarity Search, IJCAI",
-            year: 2011,
-            labels: true,
-            ..cca::ABOUT
-        }
-    }
-
-    fn begin<'r>(
-        &self,
-        run: &'r Run,
-        training: &Training<'_>,
-        analysis: &dyn Fn(&str) -> Analysis,
-    ) -> Result<Box<dyn Fitting<'r> + 'r>> {
-        Once::begin(run, training, analysis, |items| {
-            let pairs = pairs(self.name(), training, items)?;
-            Ok(Box::new(move |items, tell| {
+    fn begin(&self, config: &Config, training: &Training<'_>) -> Result<Begun> {
+        let ridge = self.0.ridge;
+        closed_form::begin(config, training, |items| {
+            let pairs = pairs(ENTRY.info.name, training, items)?;
+            let config = config.clone();
+            Ok(Box::new(move |items, progress| {
                 let views: Vec<View> = items
                     .iter()
                     .zip(&pairs)
                     .map(|(items, chosen)| View::of(items, chosen))
                     .collect::<Result<_>>()?;
                 let similarity = Similarity::of(&items[0], &pairs[0])?;
-                let ridge = run.raw.cca.ridge;
                 let own = |view: &View| ridged(covariance(view, view, None), ridge);
                 let own: Vec<Matrix> = views.iter().map(own).collect();
                 // W has no more directions than there are labels, nor than the narrowest
                 // modality has numbers; beyond, items are told apart by noise.
                 let widths = views.iter().map(View::used);
                 let most = widths.chain([similarity.labels()]).min().unwrap_or(0).max(1);
-                let count = run.bits.get().min(most);
+                let count = config.bits().get().min(most);
                 let found = solve(&views, own, &similarity, ridge, count)?;
                 let sides = found.weights.into_iter().zip(&views);
                 let linear =
                     sides.map(|(weights, view)| Linear { weights, mean: view.mean() });
-                let towers = towers(run, items, linear.collect());
+                let towers = towers(&config, items, linear.collect());
                 let loss = -found.values.iter().sum::<f64>();
-                Ok(tell(1, 1).then_some(Solved { towers, loss }))
+                Ok(progress(1, 1).then_some(Solution { towers, loss }))
             }))
         })
     }
@@ -80,7 +79,7 @@ struct Similarity {
 }
 
 impl Similarity {
-    fn of(items: &Items, chosen: &[usize]) -> Result<Similarity> {
+    fn of(items: &ModalityData, chosen: &[usize]) -> Result<Similarity> {
         let view = labels(items, chosen)?;
         let n = chosen.len();
         // 1/|Y_i|^(1/2) makes rows of length 1; degrees are Y' (Y'^T 1).
@@ -119,7 +118,7 @@ impl Similarity {
             }
             half
         };
-        let mut out = half(a).turned_times(&half(b));
+        let mut out = half(a).transpose_matmul(&half(b));
         let scale = scale / a.len() as f64;
         out.values.iter_mut().for_each(|x| *x *= scale);
         out

@@ -12,8 +12,8 @@
 //! gradient, divided by batch x n, goes into the tower; then B = sgn(F + G). The pair term runs in
 //! blocks (`loss/likelihood.rs`): no n x n matrix exists. Unseen items: sgn of the tower.
 //!
-//! Departures: towers on features with hidden layers as for JCCH, not CNN-F; momentum and decay of
-//! the run, not plain SGD; the rate falls by 10^-1.5 over the epochs (the authors' MATLAB: 500 of
+//! Departures: towers on features with hidden layers as for JCCH, not CNN-F; momentum and weight decay of
+//! the configuration, not plain SGD; the learning rate falls by 10^-1.5 over the epochs (the authors' MATLAB: 500 of
 //! them, from 10^-1.5); buffers begin with the outputs of the first towers instead of 0 or noise;
 //! more than two modalities as the sum over all pairs of them; the best epoch by validation; eta
 //! 0.001 where the authors have 1: the balance is that of a buffer that is up to an epoch old, so
@@ -26,61 +26,52 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use super::items::pairs;
-use super::{About, Fitting, Items, Learning, Method, validate};
-use crate::config::Run;
-use crate::data::{Analysis, Training};
+use super::modality_data::pairs;
+use super::{Begun, Entry, Learning, Method, MethodInfo, ModalityData};
+use crate::checkpoint::Arrays;
+use crate::config::{Config, Settings as _, check};
+use crate::data::Training;
 use crate::loss::likelihood;
-use crate::model::{Model, Side, outputs};
+use crate::model::{ModalityModel, Model, outputs};
 use crate::optimise::Sgd;
-use crate::tower::{Matrix, Tower};
-use crate::train::{Epoch, Step, Trainer, Watch};
+use crate::tower::Tower;
+use crate::train::{Epoch, Objective, Position, Terms};
 use crate::{Error, Result};
 
-/// How far the rate falls over all epochs, as a power of ten.
+/// How far the learning rate falls over all epochs, as a power of ten.
 const FALL: f64 = 1.5;
 
-/// What can be set.
+/// The section `[dcmh]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Settings {
+#[serde(deny_unknown_fields)]
+pub(crate) struct Settings {
     /// Weight of the distance to the codes.
-    pub gamma: f64,
+    pub(crate) gamma: f64,
     /// Weight of the balance of bits.
-    pub eta: f64,
+    pub(crate) eta: f64,
     /// Learning rate of the pairwise steps.
-    pub rate: f64,
+    pub(crate) learning_rate: f64,
     /// Epochs of JCCH before those of DCMH (jcch+dcmh).
-    pub warm: usize,
+    pub(crate) warmup_epochs: usize,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { gamma: 1.0, eta: 0.001, rate: 0.3, warm: 10 }
+        Settings { gamma: 1.0, eta: 0.001, learning_rate: 0.3, warmup_epochs: 10 }
     }
 }
 
-impl Settings {
-    pub(crate) fn check(&self) -> Result<()> {
-        for (key, value) in [("dcmh.gamma", self.gamma), ("dcmh.eta", self.eta)] {
-            if !(value >= 0.0 && value.is_finite()) {
-                return Err(Error::content(format!(
-                    "{key} = {value}: it must be 0 or more"
-                )));
-            }
-        }
-        if !(self.rate > 0.0 && self.rate.is_finite()) {
-            let rate = self.rate;
-            return Err(Error::content(format!("dcmh.rate = {rate}: it must be above 0")));
-        }
-        Ok(())
+impl crate::config::Settings for Settings {
+    const SECTION: &'static str = "dcmh";
+
+    fn check(&self) -> Result<()> {
+        check::not_negative("dcmh.gamma", self.gamma)?;
+        check::not_negative("dcmh.eta", self.eta)?;
+        check::positive("dcmh.learning_rate", self.learning_rate)
     }
 }
 
-/// DCMH.
-pub(super) struct Dcmh;
-
-pub(super) const ABOUT: About = About {
+pub(super) const INFO: MethodInfo = MethodInfo {
     name: "dcmh",
     title: "pairwise likelihood, alternating codes",
     paper: "Jiang, Li: Deep Cross-Modal Hashing, CVPR",
@@ -92,217 +83,212 @@ pub(super) const ABOUT: About = About {
     learning: Learning::Epochs,
     seeded: true,
     codes: true,
+    networks: false,
 };
 
-impl Method for Dcmh {
-    fn about(&self) -> About {
-        ABOUT
-    }
+/// DCMH.
+pub(super) const ENTRY: Entry = Entry {
+    info: INFO,
+    sections: &[Settings::SECTION],
+    build: |sections| Ok(Box::new(Dcmh(sections.read()?))),
+};
 
-    fn begin<'r>(
-        &self,
-        run: &'r Run,
-        training: &Training<'_>,
-        analysis: &dyn Fn(&str) -> Analysis,
-    ) -> Result<Box<dyn Fitting<'r> + 'r>> {
-        let items = Items::every(run, training, analysis)?;
-        let mut rng = ChaCha8Rng::seed_from_u64(run.raw.seed);
+#[derive(Debug)]
+struct Dcmh(Settings);
+
+impl Method for Dcmh {
+    fn begin(&self, config: &Config, training: &Training<'_>) -> Result<Begun> {
+        let modalities = ModalityData::every(config, training)?;
+        let mut rng = ChaCha8Rng::seed_from_u64(config.seed());
         let device = crate::device::learning();
-        let towers = items.iter().map(|items| {
-            let shape = run.shape(&items.name, &items.preparation, 0);
+        let towers = modalities.iter().map(|data| {
+            let shape = config.shape(&data.name, &data.preparation, 0);
             Tower::new(shape, &mut rng, &device)
         });
-        let (towers, labels) = (towers.collect(), training.label_names().to_vec());
-        let pairs = pairs(self.name(), training, items.iter())?;
-        let fresh = Pairwise::new(run, labels, items, pairs, towers, Vec::new(), None)?;
-        Ok(Box::new(fresh))
+        let towers: Vec<Tower> = towers.collect();
+        let pairs = pairs(INFO.name, training, &modalities)?;
+        let modalities = modalities.into_iter().zip(towers).collect();
+        let new = PairwiseObjective::new(config, self.0.clone(), modalities, pairs, 0)?;
+        Ok(Begun::Gradient(Box::new(new)))
     }
 }
 
-/// A training by pairs in progress.
-pub(super) struct Pairwise<'r> {
-    run: &'r Run,
-    first: usize, // epochs of another method before
-    labels: Vec<String>,
-    sides: Vec<PairSide>,
+/// A training by pairs.
+pub(super) struct PairwiseObjective {
+    config: Config,
+    settings: Settings,
+    first_epoch: usize, // epochs of another method before
+    modalities: Vec<PairModality>,
     codes: Vec<f32>, // B, n x bits
-    history: Vec<Epoch>,
-    best: Option<(usize, Vec<Vec<Matrix>>)>, // epoch from 1, matrices of every tower
+    rng: ChaCha8Rng, // of the batches of the present epoch
     device: Device,
 }
 
 /// One modality; rows of the buffer are pairs, in one order for all modalities.
-struct PairSide {
-    items: Items,
+struct PairModality {
+    data: ModalityData,
     pairs: Vec<usize>,
     labels: Labels, // of the pairs
     tower: Tower,
     buffer: Vec<f32>, // F, n x bits
 }
 
-impl<'r> Pairwise<'r> {
-    /// From towers without classifiers, whose outputs fill the buffers; `history` and its best
-    /// epoch are of a method before.
+impl PairwiseObjective {
+    /// From towers without classifiers, whose outputs fill the buffers.
     pub(super) fn new(
-        run: &'r Run,
-        labels: Vec<String>,
-        items: Vec<Items>,
+        config: &Config,
+        settings: Settings,
+        towers: Vec<(ModalityData, Tower)>,
         pairs: Vec<Vec<usize>>,
-        towers: Vec<Tower>,
-        history: Vec<Epoch>,
-        best: Option<usize>,
-    ) -> Result<Pairwise<'r>> {
-        let mut sides = Vec::new();
-        for ((items, pairs), tower) in items.into_iter().zip(pairs).zip(towers) {
-            let labels = items.labels.select(&pairs);
-            let buffer = outputs(&tower, &items.rows, &pairs, &|_| {})?;
-            sides.push(PairSide { items, pairs, labels, tower, buffer });
+        first_epoch: usize,
+    ) -> Result<PairwiseObjective> {
+        let mut modalities = Vec::new();
+        for ((data, tower), pairs) in towers.into_iter().zip(pairs) {
+            let labels = data.labels.select(&pairs);
+            let buffer = outputs(&tower, &data.rows, &pairs, &|_| {})?;
+            modalities.push(PairModality { data, pairs, labels, tower, buffer });
         }
-        let codes = codes(sides.iter().map(|side| &side.buffer[..]));
-        let (first, device) = (history.len(), crate::device::learning());
-        let mut new =
-            Pairwise { run, first, labels, sides, codes, history, best: None, device };
-        new.best = best.map(|best| (best, new.matrices()));
-        Ok(new)
+        let codes = codes(modalities.iter().map(|one| &one.buffer[..]));
+        Ok(PairwiseObjective {
+            config: config.clone(),
+            settings,
+            first_epoch,
+            modalities,
+            codes,
+            rng: ChaCha8Rng::seed_from_u64(config.seed()),
+            device: crate::device::learning(),
+        })
     }
 
-    /// One step of one modality on some pairs; the part of J they have.
-    fn step(&mut self, m: usize, batch: &[usize], sgd: Sgd) -> Result<f64> {
-        let bits = self.run.bits.get();
-        let (before, rest) = self.sides.split_at_mut(m);
-        let Some((side, after)) = rest.split_first_mut() else { return Ok(0.0) };
-        let chosen: Vec<usize> = batch.iter().map(|&pair| side.pairs[pair]).collect();
-        let rows = side.items.rows.batch(&chosen)?;
-        let out = side.tower.forward(&rows);
+    /// Number of pairs, items per batch and steps per modality.
+    fn sizes(&self) -> (usize, usize, usize) {
+        let n = self.modalities[0].pairs.len();
+        let size = self.config.batch_size().min(n);
+        (n, size, n.div_ceil(size))
+    }
+
+    /// The optimiser step of an epoch.
+    fn sgd(&self, epoch: usize) -> Sgd {
+        let config = &self.config;
+        let last = config.epochs().saturating_sub(self.first_epoch + 1).max(1);
+        let share = epoch.saturating_sub(self.first_epoch) as f64 / last as f64;
+        let rate = self.settings.learning_rate * 10_f64.powf(-FALL * share);
+        #[expect(clippy::cast_possible_truncation, reason = "training is single precision")]
+        let [rate, momentum, decay] =
+            [rate, config.momentum(), config.weight_decay()].map(|x| x as f32);
+        Sgd { rate, momentum, decay }
+    }
+
+    /// One step of one modality on some pairs; returns their part of J.
+    fn update(&mut self, m: usize, batch: &[usize], sgd: Sgd) -> Result<f64> {
+        let bits = self.config.bits().get();
+        let (before, rest) = self.modalities.split_at_mut(m);
+        let Some((one, after)) = rest.split_first_mut() else { return Ok(0.0) };
+        let chosen: Vec<usize> = batch.iter().map(|&pair| one.pairs[pair]).collect();
+        let rows = one.data.rows.batch(&chosen)?;
+        let out = one.tower.forward(&rows);
         let f = crate::optimise::floats(out.hash.clone().inner());
         for (row, &pair) in f.chunks_exact(bits).zip(batch) {
-            side.buffer[pair * bits..][..bits].copy_from_slice(row);
+            one.buffer[pair * bits..][..bits].copy_from_slice(row);
         }
-        let own = side.labels.select(batch);
+        let own = one.labels.select(batch);
         let others = before.iter().chain(&*after).map(|s| (&s.buffer[..], &s.labels));
         let codes: Vec<f32> = batch
             .iter()
             .flat_map(|&pair| &self.codes[pair * bits..][..bits])
             .copied()
             .collect();
-        let settings = &self.run.raw.dcmh;
         let (value, gradient) =
-            objective(&f, &own, others, &codes, &side.buffer, bits, settings);
+            batch_loss(&f, &own, others, &codes, &one.buffer, bits, &self.settings);
         let shape = [batch.len(), bits];
         let slope = Tensor::<2>::from_data(TensorData::new(gradient, shape), &self.device);
         let mut grads = (out.hash.clone() * slope).sum().backward();
-        side.tower.step(&mut grads, &rows, out, [sgd, sgd]);
+        one.tower.step(&mut grads, &rows, out, [sgd, sgd]);
         Ok(value)
     }
-
-    /// The step size of an epoch.
-    fn sgd(&self, epoch: usize) -> Sgd {
-        let raw = &self.run.raw;
-        let last = raw.epochs.saturating_sub(self.first + 1).max(1);
-        let share = (epoch - self.first) as f64 / last as f64;
-        let rate = raw.dcmh.rate * 10_f64.powf(-FALL * share);
-        #[expect(clippy::cast_possible_truncation, reason = "training is single precision")]
-        let [rate, momentum, decay] = [rate, raw.momentum, raw.decay].map(|x| x as f32);
-        Sgd { rate, momentum, decay }
-    }
-
-    fn matrices(&self) -> Vec<Vec<Matrix>> {
-        self.sides.iter().map(|side| side.tower.matrices(true)).collect()
-    }
 }
 
-impl<'r> Fitting<'r> for Pairwise<'r> {
-    fn history(&self) -> &[Epoch] {
-        &self.history
+impl Objective for PairwiseObjective {
+    fn begin_epoch(&mut self, epoch: usize, done: usize) -> usize {
+        let (n, size, steps) = self.sizes();
+        self.rng = ChaCha8Rng::seed_from_u64(self.config.seed());
+        self.rng.set_stream(1 + epoch as u64);
+        (0..done).for_each(|_| drop(draw(n, size, &mut self.rng)));
+        steps * self.modalities.len()
     }
 
-    fn best_epoch(&self) -> Option<usize> {
-        self.best.as_ref().map(|(epoch, _)| *epoch)
+    fn step(&mut self, at: Position, terms: &mut Terms) -> Result<usize> {
+        let (n, size, steps) = self.sizes();
+        let batch = draw(n, size, &mut self.rng);
+        let sgd = self.sgd(at.epoch);
+        let value = self.update(at.step / steps, &batch, sgd)?;
+        terms.loss(value / (size * n) as f64);
+        Ok(size)
     }
 
-    fn is_done(&self) -> bool {
-        self.history.len() >= self.run.raw.epochs
+    fn end_epoch(&mut self, _: Position, _: &Terms, _: &[Epoch]) -> Result<()> {
+        self.codes = codes(self.modalities.iter().map(|one| &one.buffer[..]));
+        Ok(())
     }
 
-    fn epoch(&mut self, watch: &mut Watch<'_>) -> Result<Option<&Epoch>> {
-        if self.is_done() {
-            return Ok(self.history.last());
-        }
-        let epoch = self.history.len();
-        let (raw, sgd) = (&self.run.raw, self.sgd(epoch));
-        let mut rng = ChaCha8Rng::seed_from_u64(raw.seed);
-        rng.set_stream(1 + epoch as u64);
-        let n = self.sides[0].pairs.len();
-        let size = raw.batch.min(n);
-        let steps = n.div_ceil(size);
-        let all = steps * self.sides.len();
-        let (mut sum, mut done) = (0.0, 0);
-        for m in 0..self.sides.len() {
-            for _ in 0..steps {
-                let batch = draw(n, size, &mut rng);
-                let value = self.step(m, &batch, sgd)?;
-                done += 1;
-                if !value.is_finite() {
-                    let term = "pairwise loss".into();
-                    let step = done;
-                    return Err(Error::Diverged { term, value, epoch: epoch + 1, step });
-                }
-                sum += value / (size * n) as f64;
-                let loss = sum / done as f64;
-                let row =
-                    || Epoch { loss, ..Epoch::numbered(epoch + 1, f64::from(sgd.rate)) };
-                let items = done * size;
-                if watch(&Step { done, all, batch: size, items, so_far: &row }).is_break() {
-                    return Ok(None);
-                }
+    fn learning_rate(&self, epoch: usize) -> f64 {
+        f64::from(self.sgd(epoch).rate)
+    }
+
+    fn flush(&mut self) {
+        self.modalities.iter_mut().for_each(|one| one.tower.flush());
+    }
+
+    fn towers(&self) -> Vec<(&ModalityData, &Tower)> {
+        self.modalities.iter().map(|one| (&one.data, &one.tower)).collect()
+    }
+
+    fn arrays(&self, full: bool) -> Arrays {
+        let mut arrays = Arrays::default();
+        let bits = self.config.bits().get();
+        for one in &self.modalities {
+            arrays.push_tower(&one.data.name, &one.tower, full);
+            if full {
+                arrays.push(format!("buffer.{}", one.data.name), bits, one.buffer.clone());
             }
         }
-        self.codes = codes(self.sides.iter().map(|side| &side.buffer[..]));
-        self.sides.iter_mut().for_each(|side| side.tower.settle());
-        if let Some(side) = self.sides.iter().find(|side| !side.tower.is_finite()) {
-            return Err(Error::Diverged {
-                term: format!("size of the weights ({})", side.items.name),
-                value: f64::INFINITY,
-                epoch: epoch + 1,
-                step: all,
-            });
+        if full {
+            arrays.push("codes".into(), bits, self.codes.clone());
         }
-        let sides = self.sides.iter().map(|side| (&side.items, &side.tower));
-        let map = validate(self.run.bits, sides)?;
-        let best = self.best.as_ref().and_then(|(best, _)| self.history[best - 1].map);
-        if self.best.is_none() || map.is_none() || map > best {
-            self.best = Some((epoch + 1, self.matrices()));
-        }
-        let loss = sum / all as f64;
-        let row = Epoch { loss, map, ..Epoch::numbered(epoch + 1, f64::from(sgd.rate)) };
-        self.history.push(row);
-        Ok(self.history.last())
+        arrays
     }
 
-    fn finish(self: Box<Self>) -> Result<Model> {
-        let best = self.best.map(|(_, matrices)| matrices).unwrap_or_default();
-        let mut best = best.into_iter();
-        let mut sides = Vec::new();
-        for side in self.sides {
-            let Items { name, origin, preparation, .. } = side.items;
-            let shape = side.tower.shape();
-            let kept = best
-                .next()
-                .and_then(|matrices| Tower::from_matrices(shape, matrices, &self.device));
-            let tower = kept.unwrap_or(side.tower);
-            sides.push(Side { name, origin, preparation, tower });
+    fn restore(&mut self, mut arrays: Arrays, full: bool, epoch: usize) -> Result<()> {
+        let sgd = self.sgd(epoch);
+        for one in &mut self.modalities {
+            let name = one.data.name.clone();
+            arrays.take_tower(&name, &mut one.tower, full, sgd)?;
+            if full {
+                let buffer = arrays.take(&format!("buffer.{name}"))?.values;
+                if buffer.len() != one.buffer.len() {
+                    return Err(Error::content(format!(
+                        "the buffer of modality {name} differs from the data set"
+                    )));
+                }
+                one.buffer = buffer;
+            }
         }
-        Ok(Model::new(self.run.bits, self.labels, sides, Vec::new()))
+        if full {
+            self.codes = arrays.take("codes")?.values;
+        }
+        Ok(())
     }
 
-    fn trainer(&mut self) -> Option<&mut Trainer<'r>> {
-        None
+    fn into_model(self: Box<Self>, labels: Vec<String>) -> Result<Model> {
+        let modalities = self.modalities.into_iter();
+        let modalities = modalities.map(|one| ModalityModel::new(one.data, one.tower));
+        Ok(Model::new(self.config.bits(), labels, modalities.collect(), Vec::new()))
     }
 }
 
-/// The part of J that a batch of one modality has, and its gradient over (batch x n): against all
-/// items of the others, its codes, and the buffer it stands in.
-fn objective<'a>(
+/// The part of J that belongs to a batch of one modality, and its gradient divided by (batch x n):
+/// against all items of the others, its codes, and its own buffer.
+fn batch_loss<'a>(
     f: &[f32],
     own: &Labels,
     others: impl Iterator<Item = (&'a [f32], &'a Labels)>,
@@ -394,7 +380,7 @@ mod tests {
         let b = codes([&f[..], &g[..]].into_iter());
         let settings = Settings { gamma: 0.7, eta: 0.3, ..Settings::default() };
         let others = std::iter::once((&g[..], &labels));
-        let (value, gradient) = objective(&f, &labels, others, &b, &f, bits, &settings);
+        let (value, gradient) = batch_loss(&f, &labels, others, &b, &f, bits, &settings);
         let wide: Vec<f64> = f.iter().map(|&x| f64::from(x)).collect();
         assert!((value - plain(&wide, &g, &b, &labels, bits)).abs() < 1e-4);
         for k in 0..f.len() {

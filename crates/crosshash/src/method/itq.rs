@@ -15,66 +15,76 @@ use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use super::once::{Linear, Once, Solved, linear};
+use super::closed_form::{self, Linear, Solution, linear};
 use super::pca::{components, one_space};
-use super::{About, Fitting, Items, Learning, Method, cca};
+use super::{Begun, Entry, Learning, Method, MethodInfo, ModalityData, cca};
 use crate::Result;
 use crate::algebra::{Matrix, eigen};
-use crate::config::Run;
-use crate::data::{Analysis, Training};
+use crate::config::{Config, Settings as _, check};
+use crate::data::Training;
 use crate::model::outputs;
 use crate::tower::normal;
 
-/// What can be set.
+/// The section `[itq]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Settings {
-    /// Rounds of the two steps.
-    pub rounds: usize,
+#[serde(deny_unknown_fields)]
+pub(crate) struct Settings {
+    /// Iterations of the two steps.
+    pub(crate) iterations: usize,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { rounds: 50 }
+        Settings { iterations: 50 }
+    }
+}
+
+impl crate::config::Settings for Settings {
+    const SECTION: &'static str = "itq";
+
+    fn check(&self) -> Result<()> {
+        check::at_least_one("itq.iterations", self.iterations)
     }
 }
 
 /// ITQ.
-pub(super) struct Itq;
+pub(super) const ENTRY: Entry = Entry {
+    info: MethodInfo {
+    About {
+        name: "itq",
+        title: "principal components, rotated to the nearest codes",
+        paper: "Gong, Lazebnik: Iterative Quantization, CVPR",
+        year: 2011,
+        cost: "O(n d^2 + d^3 + rounds n r^2), once",
+        pairs: false,
+        learning: Learning::Statistics,
+        seeded: true,
+        ..cca::INFO
+    },
+    sections: &[Settings::SECTION],
+    build: |sections| Ok(Box::new(Itq(sections.read()?))),
+};
+
+#[derive(Debug)]
+struct Itq(Settings);
 
 impl Method for Itq {
-    fn about(&self) -> About {
-        About {
-            name: "itq",
-            title: "principal components, rotated to the nearest codes",
-            paper: "Gong, Lazebnik: Iterative Quantization, CVPR",
-            year: 2011,
-            cost: "O(n d^2 + d^3 + rounds n r^2), once",
-            pairs: false,
-            learning: Learning::Hardly,
-            seeded: true,
-            ..cca::ABOUT
-        }
-    }
-
-    fn begin<'r>(
-        &self,
-        run: &'r Run,
-        training: &Training<'_>,
-        analysis: &dyn Fn(&str) -> Analysis,
-    ) -> Result<Box<dyn Fitting<'r> + 'r>> {
-        Once::begin(run, training, analysis, |_| {
-            Ok(Box::new(move |items, tell| solve(run, items, tell)))
+    fn begin(&self, config: &Config, training: &Training<'_>) -> Result<Begun> {
+        let iterations = self.0.iterations;
+        closed_form::begin(config, training, |_| {
+            let config = config.clone();
+            Ok(Box::new(move |items, progress| solve(&config, iterations, items, progress)))
         })
     }
 }
 
 fn solve(
-    run: &Run,
-    items: &[Items],
-    tell: &mut super::once::Tell<'_>,
-) -> Result<Option<Solved>> {
-    let found = components(items, run.bits.get())?;
+    config: &Config,
+    iterations: usize,
+    items: &[ModalityData],
+    progress: &mut closed_form::Progress<'_>,
+) -> Result<Option<Solution>> {
+    let found = components(items, config.bits().get())?;
     let mut projected = Vec::new();
     for (items, found) in items.iter().zip(&found) {
         let all: Vec<usize> = (0..items.rows.len()).collect();
@@ -90,15 +100,15 @@ fn solve(
         }
         false => projected,
     };
-    let mut rng = ChaCha8Rng::seed_from_u64(run.raw.seed);
+    let mut rng = ChaCha8Rng::seed_from_u64(config.seed());
     let (mut rotations, mut loss) = (Vec::new(), 0.0);
-    let all = run.raw.itq.rounds * groups.len();
+    let all = iterations * groups.len();
     for (k, group) in groups.iter().enumerate() {
-        let mut rotation = start(group.columns, run.bits.get(), &mut rng);
+        let mut rotation = start(group.columns, config.bits().get(), &mut rng);
         let mut last = 0.0;
-        for round in 0..run.raw.itq.rounds {
+        for iteration in 0..iterations {
             (rotation, last) = turn(group, &rotation);
-            if !tell(k * run.raw.itq.rounds + round + 1, all) {
+            if !progress(k * iterations + iteration + 1, all) {
                 return Ok(None);
             }
         }
@@ -107,10 +117,10 @@ fn solve(
     }
     let sides = items.iter().zip(found).enumerate();
     let towers = sides.map(|(k, (items, found))| {
-        let weights = found.weights.times(&rotations[k.min(rotations.len() - 1)]);
+        let weights = found.weights.matmul(&rotations[k.min(rotations.len() - 1)]);
         linear(items, &Linear { weights, mean: found.mean })
     });
-    Ok(Some(Solved { towers: towers.collect(), loss }))
+    Ok(Some(Solution { towers: towers.collect(), loss }))
 }
 
 /// A random k x r matrix with orthonormal rows, k <= r.
@@ -121,17 +131,17 @@ fn start(k: usize, r: usize, rng: &mut ChaCha8Rng) -> Matrix {
 
 /// One round: codes for the rotation, the rotation for the codes; gives |B - V R|^2 between.
 fn turn(v: &Matrix, rotation: &Matrix) -> (Matrix, f64) {
-    let turned = v.times(rotation);
+    let turned = v.matmul(rotation);
     let sign = |x: &f64| if *x >= 0.0 { 1.0 } else { -1.0 };
     let values: Vec<f64> = turned.values.iter().map(sign).collect();
     let off = values.iter().zip(&turned.values).map(|(b, x)| (b - x).powi(2)).sum();
     let codes = Matrix { columns: turned.columns, values };
-    (nearest_rotation(&v.turned_times(&codes)), off)
+    (nearest_rotation(&v.transpose_matmul(&codes)), off)
 }
 
 /// `(M M^T)^(-1/2) M`: of all matrices with orthonormal rows the one nearest to M.
 fn nearest_rotation(m: &Matrix) -> Matrix {
-    let found = eigen(&m.times(&m.turned()));
+    let found = eigen(&m.matmul(&m.transpose()));
     let least = found.values[0].max(f64::MIN_POSITIVE) * 1e-14;
     let u = found.vectors;
     let mut scaled = u.clone();
@@ -139,7 +149,7 @@ fn nearest_rotation(m: &Matrix) -> Matrix {
         let row = scaled.row_mut(i).iter_mut().zip(&found.values);
         row.for_each(|(x, value)| *x /= value.max(least).sqrt());
     }
-    scaled.times(&u.turned()).times(m)
+    scaled.matmul(&u.transpose()).matmul(m)
 }
 
 #[cfg(test)]
@@ -160,7 +170,7 @@ mod tests {
             for _ in 0..60 {
                 let (next, off) = turn(&v, &rotation);
                 assert!(off <= before + 1e-9, "{off} after {before}");
-                let square = next.times(&next.turned());
+                let square = next.matmul(&next.transpose());
                 for i in 0..k {
                     for j in 0..k {
                         let same = f64::from(u8::from(i == j));

@@ -1,151 +1,198 @@
 //! JCCH+DCMH: DCMH that starts from JCCH (Zhang, Li and Zhang 2019, section on convergence).
 //!
 //! ```text
-//! 1. JCCH for `dcmh.warm` epochs (10)            2. the towers are carried over, without
+//! 1. JCCH for `dcmh.warmup_epochs` epochs (10)            2. the towers are carried over, without
 //! 3. F, G <- outputs of all training pairs          centres and classifiers
 //! 4. B = sgn(F + G), then DCMH for the other epochs (`dcmh.rs`)
 //! ```
 //!
-//! `epochs` counts both phases. Departures: the paper does not give DCMH's rate after the start
-//! (`dcmh.rate`; 0.003, a hundredth of what DCMH takes from the start, keeps what was learnt);
-//! JCCH's rate falls within its own epochs; outputs are scaled once so that their mean square is 1,
+//! `epochs` counts both phases. Departures: the paper does not state DCMH's learning rate after the start
+//! (`dcmh.learning_rate`; 0.003, a hundredth of what DCMH takes from the start, keeps what was learned);
+//! JCCH's learning rate falls within its own epochs; outputs are scaled once so that their mean square is 1,
 //! the length that DCMH pulls to, because JCCH's are as long as its centres (this changes no code);
 //! the best epoch by validation may be one of JCCH's.
 
-use super::dcmh::{self, Pairwise};
-use super::items::pairs;
-use super::{About, Fitting, Items, Method, jcch};
-use crate::config::{RawRun, Run};
-use crate::data::{Analysis, Training};
+use super::dcmh::{self, PairwiseObjective};
+use super::jcch::{self, Jcch, JcchObjective};
+use super::modality_data::pairs;
+use super::{Begun, Entry, Method, MethodInfo, ModalityData};
+use crate::checkpoint::Arrays;
+use crate::config::{Config, Settings as _};
+use crate::data::Training;
 use crate::model::{Model, outputs};
+use crate::supervise::Kind;
 use crate::tower::{Matrix, Tower};
-use crate::train::{Epoch, Trainer, Watch};
+use crate::train::{Epoch, Objective, Position, Terms};
 use crate::{Error, Result};
 
 /// JCCH+DCMH.
-pub(super) struct JcchDcmh;
+pub(super) const ENTRY: Entry = Entry {
+    info: MethodInfo {
+        name: "jcch+dcmh",
+        title: "DCMH after ten epochs of JCCH",
+        paper: jcch::INFO.paper,
+        year: jcch::INFO.year,
+        cost: "O(n (towers + r C)), then O(n towers + n^2 r)",
+        ..dcmh::INFO
+    },
+    sections: &[jcch::Settings::SECTION, dcmh::Settings::SECTION],
+    build: |sections| {
+        let jcch = Jcch { settings: sections.read()?, coefficients: Kind::Auto };
+        Ok(Box::new(JcchDcmh { jcch, dcmh: sections.read()? }))
+    },
+};
+
+#[derive(Debug)]
+struct JcchDcmh {
+    jcch: Jcch,
+    dcmh: dcmh::Settings,
+}
 
 impl Method for JcchDcmh {
-    fn about(&self) -> About {
-        About {
-            name: "jcch+dcmh",
-            title: "DCMH after ten epochs of JCCH",
-            paper: jcch::ABOUT.paper,
-            year: jcch::ABOUT.year,
-            cost: "O(n (towers + r C)), then O(n towers + n^2 r)",
-            ..dcmh::ABOUT
+    fn begin(&self, config: &Config, training: &Training<'_>) -> Result<Begun> {
+        let (epochs, warmup) = (config.epochs(), self.dcmh.warmup_epochs);
+        if epochs <= warmup || warmup == 0 {
+            return Err(Error::content(format!(
+                "epochs = {epochs}, dcmh.warmup_epochs = {warmup}: jcch+dcmh needs at least one \
+                 epoch of each, and epochs counts both"
+            )));
         }
-    }
-
-    fn begin<'r>(
-        &self,
-        run: &'r Run,
-        training: &Training<'_>,
-        analysis: &dyn Fn(&str) -> Analysis,
-    ) -> Result<Box<dyn Fitting<'r> + 'r>> {
-        let (epochs, warm) = (run.raw.epochs, run.raw.dcmh.warm);
-        let first = run.first.as_deref().filter(|_| epochs > warm).ok_or_else(|| {
-            Error::content(format!(
-                "epochs = {epochs}, dcmh.warm = {warm}: jcch+dcmh needs at least one epoch of \
-                 each, and epochs counts both"
-            ))
-        })?;
-        let trainer = Trainer::new(first, training, analysis)?;
-        let pairs = pairs(self.name(), training, trainer.items())?;
-        let labels = training.label_names().to_vec();
-        Ok(Box::new(Chained { run, pairs, labels, phase: Phase::First(Box::new(trainer)) }))
-    }
-
-    fn first(&self, raw: &RawRun) -> Option<RawRun> {
-        let epochs = raw.dcmh.warm;
-        Some(RawRun { method: jcch::ABOUT.name.into(), epochs, ..raw.clone() })
+        let first = self.jcch.objective(&config.with_epochs(warmup), training)?;
+        let data = first.towers().into_iter().map(|(data, _)| data);
+        let pairs = pairs(ENTRY.info.name, training, data)?;
+        Ok(Begun::Gradient(Box::new(Chain {
+            config: config.clone(),
+            settings: self.dcmh.clone(),
+            pairs,
+            phase: Phase::First(Box::new(first)),
+        })))
     }
 }
 
-/// One training after the other.
-struct Chained<'r> {
-    run: &'r Run,
+/// One objective after the other.
+struct Chain {
+    config: Config,
+    settings: dcmh::Settings,
     pairs: Vec<Vec<usize>>,
-    labels: Vec<String>,
-    phase: Phase<'r>,
+    phase: Phase,
 }
 
-enum Phase<'r> {
-    First(Box<Trainer<'r>>),
-    Second(Box<Pairwise<'r>>),
+enum Phase {
+    First(Box<JcchObjective>),
+    Second(Box<PairwiseObjective>),
     Between,
 }
 
-impl<'r> Chained<'r> {
-    /// Carries the towers over.
-    fn cross(&mut self, trainer: Trainer<'r>) -> Result<Pairwise<'r>> {
-        let (history, best) = (trainer.history().to_vec(), trainer.best_epoch());
-        let (mut items, mut towers) = (Vec::new(), Vec::new());
-        let pairs = std::mem::take(&mut self.pairs);
-        for ((side, tower), pairs) in trainer.into_sides()?.into_iter().zip(&pairs) {
-            towers.push(carried(&side, &tower, pairs)?);
-            items.push(side);
+/// The key of the state that says that the second phase has begun.
+const SECOND: &str = "second_phase";
+
+impl Chain {
+    fn now(&self) -> Result<&dyn Objective> {
+        match &self.phase {
+            Phase::First(objective) => Ok(&**objective),
+            Phase::Second(objective) => Ok(&**objective),
+            Phase::Between => Err(between()),
         }
-        let labels = std::mem::take(&mut self.labels);
-        Pairwise::new(self.run, labels, items, pairs, towers, history, best)
+    }
+
+    fn now_mut(&mut self) -> Result<&mut dyn Objective> {
+        match &mut self.phase {
+            Phase::First(objective) => Ok(&mut **objective),
+            Phase::Second(objective) => Ok(&mut **objective),
+            Phase::Between => Err(between()),
+        }
     }
 }
 
-impl<'r> Fitting<'r> for Chained<'r> {
-    fn history(&self) -> &[Epoch] {
-        match &self.phase {
-            Phase::First(trainer) => trainer.history(),
-            Phase::Second(pairwise) => pairwise.history(),
-            Phase::Between => &[],
+fn between() -> Error {
+    Error::content("the training failed between its phases")
+}
+
+impl Objective for Chain {
+    fn begin_epoch(&mut self, epoch: usize, done: usize) -> usize {
+        self.now_mut().map_or(0, |now| now.begin_epoch(epoch, done))
+    }
+
+    fn step(&mut self, at: Position, terms: &mut Terms) -> Result<usize> {
+        self.now_mut()?.step(at, terms)
+    }
+
+    fn end_epoch(&mut self, at: Position, terms: &Terms, history: &[Epoch]) -> Result<()> {
+        self.now_mut()?.end_epoch(at, terms, history)
+    }
+
+    fn learning_rate(&self, epoch: usize) -> f64 {
+        self.now().map_or(f64::NAN, |now| now.learning_rate(epoch))
+    }
+
+    fn flush(&mut self) {
+        if let Ok(now) = self.now_mut() {
+            now.flush();
         }
     }
 
-    fn best_epoch(&self) -> Option<usize> {
-        match &self.phase {
-            Phase::First(trainer) => trainer.best_epoch(),
-            Phase::Second(pairwise) => pairwise.best_epoch(),
-            Phase::Between => None,
+    fn towers(&self) -> Vec<(&ModalityData, &Tower)> {
+        self.now().map(Objective::towers).unwrap_or_default()
+    }
+
+    fn arrays(&self, full: bool) -> Arrays {
+        self.now().map(|now| now.arrays(full)).unwrap_or_default()
+    }
+
+    fn restore(&mut self, arrays: Arrays, full: bool, epoch: usize) -> Result<()> {
+        self.now_mut()?.restore(arrays, full, epoch)
+    }
+
+    fn state(&self) -> Result<toml::Table> {
+        let mut state = self.now()?.state()?;
+        let second = matches!(self.phase, Phase::Second(_));
+        state.insert(SECOND.into(), toml::Value::Boolean(second));
+        Ok(state)
+    }
+
+    fn set_state(&mut self, mut state: toml::Table) -> Result<()> {
+        if state.remove(SECOND) == Some(toml::Value::Boolean(true)) {
+            return self.next_phase();
         }
+        self.now_mut()?.set_state(state)
     }
 
-    fn is_done(&self) -> bool {
-        matches!(&self.phase, Phase::Second(pairwise) if pairwise.is_done())
+    fn begins_phase(&self, epoch: usize) -> bool {
+        epoch == self.settings.warmup_epochs && matches!(self.phase, Phase::First(_))
     }
 
-    fn epoch(&mut self, watch: &mut Watch<'_>) -> Result<Option<&Epoch>> {
-        let over = matches!(&self.phase, Phase::First(trainer) if trainer.is_done());
-        let phase = std::mem::replace(&mut self.phase, Phase::Between);
-        self.phase = match phase {
-            Phase::First(trainer) if over => Phase::Second(Box::new(self.cross(*trainer)?)),
-            other => other,
+    /// Carries the towers over.
+    fn next_phase(&mut self) -> Result<()> {
+        let Phase::First(first) = std::mem::replace(&mut self.phase, Phase::Between) else {
+            return Err(between());
         };
-        match &mut self.phase {
-            Phase::First(trainer) => trainer.epoch(watch),
-            Phase::Second(pairwise) => pairwise.epoch(watch),
-            Phase::Between => Ok(None),
+        let mut towers = Vec::new();
+        for ((data, tower), pairs) in first.into_towers().into_iter().zip(&self.pairs) {
+            let tower = without_classifier(&data, &tower, pairs)?;
+            towers.push((data, tower));
         }
+        let (settings, pairs) = (self.settings.clone(), self.pairs.clone());
+        let first_epoch = self.settings.warmup_epochs;
+        let second =
+            PairwiseObjective::new(&self.config, settings, towers, pairs, first_epoch)?;
+        self.phase = Phase::Second(Box::new(second));
+        Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<Model> {
+    fn into_model(self: Box<Self>, labels: Vec<String>) -> Result<Model> {
         match self.phase {
-            Phase::First(trainer) => trainer.finish(),
-            Phase::Second(pairwise) => pairwise.finish(),
-            Phase::Between => {
-                Err(Error::content("the training stopped between its phases"))
-            }
+            Phase::First(objective) => objective.into_model(labels),
+            Phase::Second(objective) => objective.into_model(labels),
+            Phase::Between => Err(between()),
         }
-    }
-
-    fn trainer(&mut self) -> Option<&mut Trainer<'r>> {
-        None
     }
 }
 
 /// A tower without its classifier, whose outputs have mean square 1 over the pairs; codes are
 /// the same.
-fn carried(items: &Items, tower: &Tower, pairs: &[usize]) -> Result<Tower> {
+fn without_classifier(data: &ModalityData, tower: &Tower, pairs: &[usize]) -> Result<Tower> {
     let shape = tower.shape();
-    let found = outputs(tower, &items.rows, pairs, &|_| {})?;
+    let found = outputs(tower, &data.rows, pairs, &|_| {})?;
     let squares: f64 = found.iter().map(|&x| f64::from(x).powi(2)).sum();
     let size = (squares / found.len() as f64).sqrt().max(1e-6);
     #[expect(clippy::cast_possible_truncation, reason = "towers are single precision")]

@@ -12,45 +12,45 @@
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
-use super::once::{Linear, Once, Solved, towers};
+use super::closed_form::{self, Linear, Solution, towers};
 use super::pca::one_space;
 use super::views::View;
-use super::{About, Fitting, Items, Learning, Method, cca};
+use super::{Begun, Entry, Learning, Method, MethodInfo, ModalityData, cca};
 use crate::Result;
 use crate::algebra::Matrix;
-use crate::config::Run;
-use crate::data::{Analysis, Training};
+use crate::config::Config;
+use crate::data::Training;
 use crate::tower::normal;
 
 /// LSH.
-pub(super) struct Lsh;
+pub(super) const ENTRY: Entry = Entry {
+    info: MethodInfo {
+    About {
+        name: "lsh",
+        title: "signs of random projections",
+        paper: "Charikar: Similarity estimation techniques from rounding algorithms, STOC",
+        year: 2002,
+        cost: "O(n d), once",
+        pairs: false,
+        learning: Learning::Statistics,
+        seeded: true,
+        ..cca::INFO
+    },
+    sections: &[],
+    build: |_| Ok(Box::new(Lsh)),
+};
+
+#[derive(Debug)]
+struct Lsh;
 
 impl Method for Lsh {
-    fn about(&self) -> About {
-        About {
-            name: "lsh",
-            title: "signs of random projections",
-            paper: "Charikar: Similarity estimation techniques from rounding algorithms, STOC",
-            year: 2002,
-            cost: "O(n d), once",
-            pairs: false,
-            learning: Learning::Hardly,
-            seeded: true,
-            ..cca::ABOUT
-        }
-    }
-
-    fn begin<'r>(
-        &self,
-        run: &'r Run,
-        training: &Training<'_>,
-        analysis: &dyn Fn(&str) -> Analysis,
-    ) -> Result<Box<dyn Fitting<'r> + 'r>> {
-        Once::begin(run, training, analysis, |_| {
-            Ok(Box::new(move |items, tell| {
-                let mut rng = ChaCha8Rng::seed_from_u64(run.raw.seed);
-                let bits = run.bits.get();
-                let mut draw = |items: &Items| {
+    fn begin(&self, config: &Config, training: &Training<'_>) -> Result<Begun> {
+        closed_form::begin(config, training, |_| {
+            let config = config.clone();
+            Ok(Box::new(move |items, progress| {
+                let mut rng = ChaCha8Rng::seed_from_u64(config.seed());
+                let bits = config.bits().get();
+                let mut draw = |items: &ModalityData| {
                     let values = normal(items.preparation.width() * bits, 1.0, &mut rng);
                     let values = values.into_iter().map(f64::from).collect();
                     Matrix { columns: bits, values }
@@ -62,14 +62,14 @@ impl Method for Lsh {
                     found.push(Linear { weights, mean: mean(side)? });
                 }
                 let loss = f64::NAN;
-                Ok(tell(1, 1).then(|| Solved { towers: towers(run, items, found), loss }))
+                Ok(progress(1, 1).then(|| Solution { towers: towers(&config, items, found), loss }))
             }))
         })
     }
 }
 
 /// The mean row of the training items.
-pub(super) fn mean(items: &Items) -> Result<Vec<f64>> {
+pub(super) fn mean(items: &ModalityData) -> Result<Vec<f64>> {
     let all: Vec<usize> = (0..items.rows.len()).collect();
     Ok(View::of(items, &all)?.mean())
 }

@@ -1,69 +1,77 @@
-//! Methods: from training items to a model, each in its own file with its paper, its equations
-//! and where we depart.
+//! Methods: from training items to a model, each in its own file with its paper, its equations and
+//! its departures from the paper.
 //!
-//! [`METHODS`] is the registry: what can be typed, `crosshash methods`, comparisons and the
-//! conformance test walk it. A method begins a [`Fitting`], which goes epoch by epoch; methods in
-//! closed form have one. To add one: a file here, a line in the table.
+//! [`METHODS`] is the registry: the command line, `crosshash methods`, comparisons and the
+//! conformance test iterate over it. To add a method: one file here, one entry in the table.
 
 pub mod cca;
 mod cca_three_view;
+mod closed_form;
 mod cosine;
 mod cvh;
-pub mod dcmh;
-mod items;
-pub mod itq;
-pub mod jcch;
-mod jcch_b;
+mod dcmh;
+mod itq;
+pub(crate) mod jcch;
 mod jcch_dcmh;
 mod lsh;
-mod once;
+mod modality_data;
 mod pca;
 mod scdh;
-pub mod seph;
+mod seph;
 mod sign;
 mod views;
 
-pub(crate) use items::{Items, modalities, validate};
+pub(crate) use closed_form::ClosedForm;
+pub(crate) use modality_data::ModalityData;
 
-use crate::config::{RawRun, Run};
-use crate::data::{Analysis, Training};
-use crate::model::Model;
-use crate::supervise::Kind;
-use crate::train::{Epoch, Trainer, Watch};
+use crate::config::{Config, Sections};
+use crate::data::Training;
+use crate::train::Objective;
 use crate::{Error, Result};
 
 /// Every method, in the order tables print them.
-pub const METHODS: &[&dyn Method] = &[
-    &jcch::Jcch,
-    &jcch_b::JcchB,
-    &scdh::Scdh,
-    &dcmh::Dcmh,
-    &jcch_dcmh::JcchDcmh,
-    &cca::Cca,
-    &cca_three_view::CcaThreeView,
-    &cvh::Cvh,
-    &seph::Seph::Means,
-    &seph::Seph::Drawn,
-    &lsh::Lsh,
-    &pca::Pca,
-    &itq::Itq,
-    &sign::Sign,
-    &cosine::Cosine::Features,
-    &cosine::Cosine::Correlated,
+pub static METHODS: &[Entry] = &[
+    jcch::JCCH,
+    jcch::JCCH_B,
+    scdh::ENTRY,
+    dcmh::ENTRY,
+    jcch_dcmh::ENTRY,
+    cca::ENTRY,
+    cca_three_view::ENTRY,
+    cvh::ENTRY,
+    seph::KM,
+    seph::RND,
+    lsh::ENTRY,
+    pca::ENTRY,
+    itq::ENTRY,
+    sign::ENTRY,
+    cosine::FEATURES,
+    cosine::CORRELATED,
 ];
 
-/// What a table says of a method.
+/// An entry of the table of methods.
+#[derive(Debug)]
+pub struct Entry {
+    /// What is known of the method.
+    pub info: MethodInfo,
+    /// The sections of a configuration that it reads.
+    pub sections: &'static [&'static str],
+    /// Reads its sections.
+    pub(crate) build: fn(&mut Sections) -> Result<Box<dyn Method>>,
+}
+
+/// Facts about a method, for tables and checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct About {
+pub struct MethodInfo {
     /// The name used on the command line.
     pub name: &'static str,
     /// In a few words.
     pub title: &'static str,
     /// Authors, title, where.
     pub paper: &'static str,
-    /// When.
+    /// Year of publication.
     pub year: u16,
-    /// What an epoch costs for n items, r bits, C labels, width d.
+    /// Cost of an epoch for n items, r bits, C labels, width d.
     pub cost: &'static str,
     /// Whether it needs items that are in several modalities.
     pub pairs: bool,
@@ -77,117 +85,45 @@ pub struct About {
     pub seeded: bool,
     /// Whether it gives codes; if not it is a reference, ranked by the cosine of real outputs.
     pub codes: bool,
+    /// Whether it can fine-tune a network on pictures.
+    pub networks: bool,
 }
 
 /// How a method learns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Learning {
-    /// By epochs of gradient steps.
+    /// Epochs of gradient steps.
     Epochs,
-    /// All at once.
-    Once,
-    /// Hardly: at most means and variances.
-    Hardly,
+    /// In closed form.
+    ClosedForm,
+    /// Only statistics: at most means and variances.
+    Statistics,
 }
 
-/// A way to learn codes.
-pub trait Method: Sync {
-    /// What a table says of it.
-    fn about(&self) -> About;
-
-    /// Prepares everything, from the training part alone. `analysis` says how the texts of a
-    /// modality are read.
-    fn begin<'r>(
-        &self,
-        run: &'r Run,
-        training: &Training<'_>,
-        analysis: &dyn Fn(&str) -> Analysis,
-    ) -> Result<Box<dyn Fitting<'r> + 'r>>;
-
-    /// The name used on the command line.
-    fn name(&self) -> &'static str {
-        self.about().name
-    }
-
-    /// The run that comes before it, for a method that starts from another's towers.
-    fn first(&self, _raw: &RawRun) -> Option<RawRun> {
-        None
-    }
-
-    /// Whether it learns through a network on pictures.
-    fn tunes(&self) -> bool {
-        false
-    }
-
-    /// The supervision coefficients it takes if none are named; used by the methods that have any.
-    fn coefficients(&self) -> Kind {
-        Kind::Auto
-    }
+/// A method with its settings.
+pub(crate) trait Method: std::fmt::Debug + Send + Sync {
+    /// Prepares a training from the training part of a data set.
+    fn begin(&self, config: &Config, training: &Training<'_>) -> Result<Begun>;
 }
 
-/// A training in progress.
-pub trait Fitting<'r> {
-    /// The epochs so far.
-    fn history(&self) -> &[Epoch];
-
-    /// The best epoch so far by validation, from 1; without validation, the last.
-    fn best_epoch(&self) -> Option<usize>;
-
-    /// Whether all epochs are done.
-    fn is_done(&self) -> bool;
-
-    /// One more epoch, or the rest of one that was left; `None` if the watcher asked to stop.
-    fn epoch(&mut self, watch: &mut Watch<'_>) -> Result<Option<&Epoch>>;
-
-    /// The model of the best epoch.
-    fn finish(self: Box<Self>) -> Result<Model>;
-
-    /// The trainer, if this is one that can be saved and go on exactly; others begin again.
-    fn trainer(&mut self) -> Option<&mut Trainer<'r>>;
+/// A prepared training.
+pub(crate) enum Begun {
+    /// By gradient steps.
+    Gradient(Box<dyn Objective>),
+    /// In closed form.
+    ClosedForm(ClosedForm),
 }
 
 /// A method by name.
-pub fn named(name: &str) -> Result<&'static dyn Method> {
-    let mut known = METHODS.iter().copied();
-    known
-        .find(|method| method.name() == name)
-        .ok_or_else(|| Error::unknown("method", name, METHODS.iter().map(|m| m.name())))
+pub fn find(name: &str) -> Result<&'static Entry> {
+    let found = METHODS.iter().find(|entry| entry.info.name == name);
+    found.ok_or_else(|| {
+        Error::unknown("method", name, METHODS.iter().map(|entry| entry.info.name))
+    })
 }
 
-impl std::fmt::Debug for dyn Method {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl PartialEq for dyn Method {
-    fn eq(&self, other: &dyn Method) -> bool {
-        self.name() == other.name()
-    }
-}
-
-impl<'r> Fitting<'r> for Trainer<'r> {
-    fn history(&self) -> &[Epoch] {
-        Trainer::history(self)
-    }
-
-    fn best_epoch(&self) -> Option<usize> {
-        Trainer::best_epoch(self)
-    }
-
-    fn is_done(&self) -> bool {
-        Trainer::is_done(self)
-    }
-
-    fn epoch(&mut self, watch: &mut Watch<'_>) -> Result<Option<&Epoch>> {
-        Trainer::epoch(self, watch)
-    }
-
-    fn finish(self: Box<Self>) -> Result<Model> {
-        Trainer::finish(*self)
-    }
-
-    fn trainer(&mut self) -> Option<&mut Trainer<'r>> {
-        Some(self)
-    }
+/// The names of some methods, separated by commas.
+pub(crate) fn names(of: impl Fn(&MethodInfo) -> bool) -> String {
+    let names = METHODS.iter().map(|entry| entry.info).filter(|info| of(info));
+    names.map(|info| info.name).collect::<Vec<_>>().join(", ")
 }

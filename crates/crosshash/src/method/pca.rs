@@ -9,55 +9,55 @@
 //! then one C is pooled over them, each centred by itself, and codes can be compared across. If
 //! not, each has its own, and across modalities codes are at chance. Spare bits as in `once.rs`.
 
-use super::once::{Linear, Once, Solved, towers};
+use super::closed_form::{self, Linear, Solution, towers};
 use super::views::{View, covariance};
-use super::{About, Fitting, Items, Learning, Method, cca};
+use super::{Begun, Entry, Learning, Method, MethodInfo, ModalityData, cca};
 use crate::Result;
 use crate::algebra::{Matrix, largest};
-use crate::config::Run;
-use crate::data::{Analysis, Training};
+use crate::config::Config;
+use crate::data::Training;
 
 /// PCA sign.
-pub(super) struct Pca;
+pub(super) const ENTRY: Entry = Entry {
+    info: MethodInfo {
+    About {
+        name: "pca-sign",
+        title: "signs of principal components",
+        paper: "Hotelling: Analysis of a complex of statistical variables, J. Educ. Psychology",
+        year: 1933,
+        pairs: false,
+        learning: Learning::Statistics,
+        ..cca::INFO
+    },
+    sections: &[],
+    build: |_| Ok(Box::new(Pca)),
+};
+
+#[derive(Debug)]
+struct Pca;
 
 impl Method for Pca {
-    fn about(&self) -> About {
-        About {
-            name: "pca-sign",
-            title: "signs of principal components",
-            paper: "Hotelling: Analysis of a complex of statistical variables, J. Educ. Psychology",
-            year: 1933,
-            pairs: false,
-            learning: Learning::Hardly,
-            ..cca::ABOUT
-        }
-    }
-
-    fn begin<'r>(
-        &self,
-        run: &'r Run,
-        training: &Training<'_>,
-        analysis: &dyn Fn(&str) -> Analysis,
-    ) -> Result<Box<dyn Fitting<'r> + 'r>> {
-        Once::begin(run, training, analysis, |_| {
-            Ok(Box::new(move |items, tell| {
-                let found = components(items, run.bits.get())?;
+    fn begin(&self, config: &Config, training: &Training<'_>) -> Result<Begun> {
+        closed_form::begin(config, training, |_| {
+            let config = config.clone();
+            Ok(Box::new(move |items, progress| {
+                let found = components(items, config.bits().get())?;
                 let loss = f64::NAN;
-                Ok(tell(1, 1).then(|| Solved { towers: towers(run, items, found), loss }))
+                Ok(progress(1, 1).then(|| Solution { towers: towers(&config, items, found), loss }))
             }))
         })
     }
 }
 
 /// Whether the rows of all modalities have one width and form, and so may live in one space.
-pub(super) fn one_space(items: &[Items]) -> bool {
-    let form = |items: &Items| (items.preparation.width(), items.preparation.is_sparse());
+pub(super) fn one_space(items: &[ModalityData]) -> bool {
+    let form = |items: &ModalityData| (items.preparation.width(), items.preparation.is_sparse());
     items.len() > 1 && items.iter().all(|other| form(other) == form(&items[0]))
 }
 
 /// The principal components of every modality, or of all in one space.
-pub(super) fn components(items: &[Items], count: usize) -> Result<Vec<Linear>> {
-    let all = |items: &Items| (0..items.rows.len()).collect::<Vec<_>>();
+pub(super) fn components(items: &[ModalityData], count: usize) -> Result<Vec<Linear>> {
+    let all = |items: &ModalityData| (0..items.rows.len()).collect::<Vec<_>>();
     let views: Vec<View> =
         items.iter().map(|items| View::of(items, &all(items))).collect::<Result<_>>()?;
     let own: Vec<Matrix> = views.iter().map(|view| covariance(view, view, None)).collect();

@@ -6,37 +6,23 @@
 //! ```
 //!
 //! Departures: the coefficients of JCCH's improved bound instead of q = 1/|Y_i|, which
-//! `coefficients = "scul"` gives; features instead of a network on pictures.
+//! `jcch.coefficients = "scul"` gives; features instead of a network on pictures.
 
-use super::{About, Fitting, Method, jcch};
-use crate::Result;
-use crate::config::Run;
-use crate::data::{Analysis, Training};
+use super::jcch::{self, Jcch};
+use super::{Entry, MethodInfo};
+use crate::supervise::Kind;
 
 /// SCDH.
-pub(super) struct Scdh;
-
-impl Method for Scdh {
-    fn about(&self) -> About {
-        About {
-            name: "scdh",
-            title: "cluster unary loss for one modality",
-            paper: "Zhang, Li, Zhang: Semantic Cluster Unary Loss for Efficient Deep Hashing, TIP",
-            single: true,
-            ..jcch::ABOUT
-        }
-    }
-
-    fn tunes(&self) -> bool {
-        true
-    }
-
-    fn begin<'r>(
-        &self,
-        run: &'r Run,
-        training: &Training<'_>,
-        analysis: &dyn Fn(&str) -> Analysis,
-    ) -> Result<Box<dyn Fitting<'r> + 'r>> {
-        jcch::Jcch.begin(run, training, analysis)
-    }
-}
+pub(super) const ENTRY: Entry = Entry {
+    info: MethodInfo {
+        name: "scdh",
+        title: "cluster unary loss for one modality",
+        paper: "Zhang, Li, Zhang: Semantic Cluster Unary Loss for Efficient Deep Hashing, TIP",
+        single: true,
+        ..jcch::INFO
+    },
+    sections: jcch::SECTIONS,
+    build: |sections| {
+        Ok(Box::new(Jcch { settings: sections.read()?, coefficients: Kind::Auto }))
+    },
+};

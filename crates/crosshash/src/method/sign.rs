@@ -9,40 +9,40 @@
 //! across is at chance. No paper: folklore (binary quantisation of embeddings). Departure: of more
 //! features than bits the widest are taken; for spare bits see `once.rs`.
 
-use super::once::{Linear, Once, Solved, towers};
+use super::closed_form::{self, Linear, Solution, towers};
 use super::pca::one_space;
 use super::views::View;
-use super::{About, Fitting, Learning, Method, cca};
+use super::{Begun, Entry, Learning, Method, MethodInfo, cca};
 use crate::Result;
 use crate::algebra::Matrix;
-use crate::config::Run;
-use crate::data::{Analysis, Training};
+use crate::config::Config;
+use crate::data::Training;
 
 /// Centred sign bits.
-pub(super) struct Sign;
+pub(super) const ENTRY: Entry = Entry {
+    info: MethodInfo {
+    About {
+        name: "sign",
+        title: "signs of the widest centred features",
+        paper: "folklore: binary quantisation of embeddings",
+        year: 2000,
+        cost: "O(n d), once",
+        pairs: false,
+        learning: Learning::Statistics,
+        ..cca::INFO
+    },
+    sections: &[],
+    build: |_| Ok(Box::new(Sign)),
+};
+
+#[derive(Debug)]
+struct Sign;
 
 impl Method for Sign {
-    fn about(&self) -> About {
-        About {
-            name: "sign",
-            title: "signs of the widest centred features",
-            paper: "folklore: binary quantisation of embeddings",
-            year: 2000,
-            cost: "O(n d), once",
-            pairs: false,
-            learning: Learning::Hardly,
-            ..cca::ABOUT
-        }
-    }
-
-    fn begin<'r>(
-        &self,
-        run: &'r Run,
-        training: &Training<'_>,
-        analysis: &dyn Fn(&str) -> Analysis,
-    ) -> Result<Box<dyn Fitting<'r> + 'r>> {
-        Once::begin(run, training, analysis, |_| {
-            Ok(Box::new(move |items, tell| {
+    fn begin(&self, config: &Config, training: &Training<'_>) -> Result<Begun> {
+        closed_form::begin(config, training, |_| {
+            let config = config.clone();
+            Ok(Box::new(move |items, progress| {
                 let (mut means, mut variances) = (Vec::new(), Vec::new());
                 for side in &*items {
                     let all: Vec<usize> = (0..side.rows.len()).collect();
@@ -57,11 +57,11 @@ impl Method for Sign {
                 }
                 let sides = variances.iter().zip(means);
                 let found = sides.map(|(variance, mean)| {
-                    let weights = widest(variance, run.bits.get());
+                    let weights = widest(variance, config.bits().get());
                     Linear { weights, mean }
                 });
                 let (found, loss) = (found.collect(), f64::NAN);
-                Ok(tell(1, 1).then(|| Solved { towers: towers(run, items, found), loss }))
+                Ok(progress(1, 1).then(|| Solution { towers: towers(&config, items, found), loss }))
             }))
         })
     }

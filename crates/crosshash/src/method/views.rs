@@ -11,7 +11,7 @@
 
 use rayon::prelude::*;
 
-use super::Items;
+use super::ModalityData;
 use crate::Result;
 use crate::algebra::{Cholesky, Matrix, largest};
 use crate::data::Sparse;
@@ -29,7 +29,7 @@ pub(super) struct View {
 
 impl View {
     /// Chosen items of a modality.
-    pub(super) fn of(items: &Items, chosen: &[usize]) -> Result<View> {
+    pub(super) fn of(items: &ModalityData, chosen: &[usize]) -> Result<View> {
         Ok(View { width: items.preparation.width(), rows: items.rows.batch(chosen)? })
     }
 
@@ -119,7 +119,7 @@ pub(super) fn moment(a: &View, b: &View, weights: Option<&[f64]>) -> Matrix {
     assert_eq!(a.len(), b.len(), "views of the same items");
     match (&a.rows, &b.rows) {
         (Batch::Sparse(rows), _) => by_column(rows, b, weights),
-        (_, Batch::Sparse(rows)) => by_column(rows, a, weights).turned(),
+        (_, Batch::Sparse(rows)) => by_column(rows, a, weights).transpose(),
         (
             Batch::Dense(x) | Batch::Pixels(Pixels { values: x, .. }),
             Batch::Dense(y) | Batch::Pixels(Pixels { values: y, .. }),
@@ -210,10 +210,10 @@ pub(super) fn directions(
     for i in 0..factors.len() {
         for j in i..factors.len() {
             let left = factors[i].forward(&a(i, j));
-            let block = factors[j].forward(&left.turned()); // its transpose
+            let block = factors[j].forward(&left.transpose()); // its transpose
             whole.add_block(starts[j], starts[i], &block, 1.0);
             if i != j {
-                whole.add_block(starts[i], starts[j], &block.turned(), 1.0);
+                whole.add_block(starts[i], starts[j], &block.transpose(), 1.0);
             }
         }
     }

@@ -26,6 +26,7 @@ pub use exact::exact;
 pub use groups::Groups;
 pub use scul::{scul, uniform};
 
+use serde::{Deserialize, Serialize};
 use crosshash_codes::Labels;
 
 use crate::{Error, Result};
@@ -36,7 +37,8 @@ const EXACT_STEPS: f64 = 1e10;
 const ANCHORS: usize = 2000;
 
 /// Which coefficients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// 1 for single-label data, else exact, else anchors where exact would take too long.
     Auto,
@@ -67,7 +69,8 @@ impl Kind {
 }
 
 /// The scale of the coefficients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Scale {
     /// As in the paper: the improved bound divided by `M = sum q / sum |Y_i|`, which makes the
     /// mean q 1 and the mean u 2; the other kinds as their formulas say.

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 
 use super::Matrix;
 use crate::optimise::{Sgd, floats};
-use crate::product::{Factor, accumulate};
+use crate::gemm::{Factor, accumulate};
 
 /// Inputs whose weights a thread updates at a time.
 const INPUTS: usize = 256;

@@ -233,7 +233,7 @@ impl Tower {
     }
 
     /// Every learnt matrix as it is now, in order, with its velocity or (not `moving`) without;
-    /// call [`Tower::settle`] first unless what rows owe is kept too.
+    /// call [`Tower::flush`] first unless pending updates are saved too.
     pub fn matrices(&self, moving: bool) -> Vec<Matrix> {
         let names = if self.heads.is_some() { HIDDEN } else { HEADS_OF };
         let mut all = match &self.first {
@@ -273,7 +273,7 @@ impl Tower {
         Outputs { hash, logits, first }
     }
 
-    /// The real outputs of the hash layer for a batch, by rows; call [`Tower::settle`] after
+    /// The real outputs of the hash layer for a batch, by rows; call [`Tower::flush`] after
     /// the last step.
     pub fn hash(&self, batch: &Batch) -> Vec<f32> {
         let first = self.first.forward(batch, &self.device.clone().inner());
@@ -288,25 +288,25 @@ impl Tower {
         })
     }
 
-    /// Takes all steps that rows of a sparse layer still owe.
-    pub fn settle(&mut self) {
+    /// Applies all pending updates of the rows of a sparse layer.
+    pub fn flush(&mut self) {
         if let First::Sparse(layer) = &mut self.first {
             layer.catch_up(None);
         }
     }
 
-    /// How many steps each row of a sparse first layer owes; none if no row does.
-    pub fn owed(&self) -> Option<Vec<f32>> {
+    /// Number of pending updates of each row of a sparse first layer; `None` if there are none.
+    pub fn pending(&self) -> Option<Vec<f32>> {
         match &self.first {
-            First::Sparse(layer) => layer.owed(),
+            First::Sparse(layer) => layer.pending(),
             First::Dense(_) | First::Network(_) => None,
         }
     }
 
-    /// Lets rows of a sparse first layer owe steps that were to be taken so.
-    pub fn owe(&mut self, owed: &[f32], sgd: Sgd) {
+    /// Sets the numbers of pending updates, which were to be applied with `sgd`.
+    pub fn set_pending(&mut self, pending: &[f32], sgd: Sgd) {
         if let First::Sparse(layer) = &mut self.first {
-            layer.owe(owed, sgd);
+            layer.set_pending(pending, sgd);
         }
     }
 

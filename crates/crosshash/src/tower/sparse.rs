@@ -113,14 +113,14 @@ impl SparseLayer {
     }
 
     /// How many steps each row owes; none if no row does.
-    pub(super) fn owed(&self) -> Option<Vec<f32>> {
+    pub(super) fn pending(&self) -> Option<Vec<f32>> {
         let owed = |row: &Row| (self.steps - row.steps) as f32; // far below 2^24
         let all: Vec<f32> = self.rows.iter().map(owed).collect();
         all.iter().any(|&steps| steps > 0.0).then_some(all)
     }
 
     /// Lets rows owe steps that were to be taken so.
-    pub(super) fn owe(&mut self, owed: &[f32], sgd: Sgd) {
+    pub(super) fn set_pending(&mut self, pending: &[f32], sgd: Sgd) {
         #[expect(
             clippy::cast_possible_truncation,
             reason = "whole numbers, as `owed` gave"

@@ -1,61 +1,46 @@
-//! What happened in an epoch: the terms of every step, their means, and what a watcher is told.
+//! The record of an epoch: named terms of the loss, and what callbacks receive.
 
 use std::ops::ControlFlow;
 
-use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
-use crate::method::jcch::Loss;
 use crate::{Error, Result};
 
-/// The terms of one modality, in the order of [`EpochOf`].
-const TERMS: [&str; 4] = ["classification", "attraction", "classifier", "quantisation"];
-
-/// What happened in one epoch; losses are means over its steps, unweighted.
+/// The record of one epoch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Epoch {
     /// Its number, from 1.
     pub epoch: usize,
     /// The learning rate.
-    pub rate: f64,
-    /// What was minimised.
+    pub learning_rate: f64,
+    /// The loss, a mean over the steps; NaN for methods without.
     pub loss: f64,
-    /// The pair term, 0 where there are no pairs.
-    pub pair: f64,
-    /// By modality.
-    pub modalities: Vec<EpochOf>,
+    /// The terms of the loss, unweighted means over the steps, and further quantities of the method.
+    pub terms: Vec<Term>,
     /// Mean tie-aware MAP of the validation items over all directions, if there are any.
     pub map: Option<f64>,
 }
 
 impl Epoch {
-    /// An epoch of a method that has no terms to tell of.
-    pub(crate) fn numbered(epoch: usize, rate: f64) -> Epoch {
-        Epoch { epoch, rate, loss: f64::NAN, pair: 0.0, modalities: Vec::new(), map: None }
+    /// A term by name, e.g. `image.classification`.
+    pub fn term(&self, name: &str) -> Option<f64> {
+        self.terms.iter().find(|term| term.name == name).map(|term| term.value)
     }
 }
 
-/// What happened to one modality in an epoch.
+/// One quantity of an epoch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct EpochOf {
-    /// Its name.
+pub struct Term {
+    /// Its name; those of one modality begin with the name of the modality and a dot.
     pub name: String,
-    /// The classification term.
-    pub classification: f64,
-    /// The attraction term.
-    pub attraction: f64,
-    /// The classifier's term.
-    pub classifier: f64,
-    /// The quantisation term.
-    pub quantisation: f64,
-    /// Its weight at the end.
-    pub alpha: f64,
-    /// The mean length of the real outputs in the last step.
-    pub length: f64,
+    /// Its value.
+    pub value: f64,
 }
 
-/// What a watcher is told after every step; it answers whether to go on.
+/// The progress of an epoch after one of its steps.
 pub struct Step<'a> {
+    /// The epoch, from 1.
+    pub epoch: usize,
     /// Steps of this epoch that are done.
     pub done: usize,
     /// Steps of this epoch in all.
@@ -64,124 +49,111 @@ pub struct Step<'a> {
     pub batch: usize,
     /// Items of all steps of this epoch that are done.
     pub items: usize,
-    /// The epoch so far, without judgement.
+    /// The record of the epoch so far, without validation.
     pub so_far: &'a dyn Fn() -> Epoch,
 }
 
-/// Who watches a training: hears every step, and can ask it to stop after it.
-pub type Watch<'a> = dyn FnMut(&Step<'_>) -> ControlFlow<()> + 'a;
+/// Observes a training; every method has a default that does nothing.
+pub trait Callback {
+    /// After every step. `Break` stops the training within the epoch; it can be saved and resumed.
+    fn step(&mut self, _step: &Step<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
 
-/// Goes on, whatever happens: a watcher for those who need none.
-pub fn unwatched(_: &Step<'_>) -> ControlFlow<()> {
-    ControlFlow::Continue(())
-}
-
-/// The terms of one step as numbers.
-pub(super) struct Heard {
-    pub(super) terms: Vec<[f64; 4]>,
-    pair: Option<f64>,
-}
-
-impl Heard {
-    /// Refuses the first term that is no number.
-    pub(super) fn check(&self, names: &[&str], epoch: usize, step: usize) -> Result<()> {
-        let diverged = |term: String, value: f64| Error::Diverged {
-            term,
-            value,
-            epoch: epoch + 1,
-            step: step + 1,
-        };
-        for (modality, terms) in names.iter().zip(&self.terms) {
-            for (term, &value) in TERMS.iter().zip(terms) {
-                if !value.is_finite() {
-                    let term = format!("{term} loss of modality {modality}");
-                    return Err(diverged(term, value));
-                }
-            }
-        }
-        match self.pair {
-            Some(pair) if !pair.is_finite() => Err(diverged("pair loss".into(), pair)),
-            _ => Ok(()),
-        }
+    /// After every epoch. `Break` stops the training.
+    fn epoch(&mut self, _session: &super::TrainingSession) -> Result<ControlFlow<()>> {
+        Ok(ControlFlow::Continue(()))
     }
 }
 
-/// Sums over the steps of an epoch; saved with a training that stops within one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Sums {
+/// No callback.
+impl Callback for () {}
+
+/// A closure that is called after every step.
+impl<F: FnMut(&Step<'_>) -> ControlFlow<()>> Callback for F {
+    fn step(&mut self, step: &Step<'_>) -> ControlFlow<()> {
+        self(step)
+    }
+}
+
+/// The terms of the steps of an epoch; saved with a training that stops within one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Terms {
     /// Steps done.
     pub(super) done: usize,
-    /// Items taken, of all modalities.
+    /// Items used, of all modalities.
     pub(super) items: usize,
-    /// The mean length of the outputs in the last step, by modality.
-    pub(super) lengths: Vec<f64>,
-    heard: f64, // steps that had a loss
-    total: f64,
-    pair: (f64, f64),
-    terms: Vec<([f64; 4], f64)>,
+    loss: f64,
+    losses: f64, // steps that had a loss
+    entries: Vec<Entry>,
 }
 
-impl Sums {
-    pub(super) fn new(modalities: usize) -> Sums {
-        Sums {
-            done: 0,
-            items: 0,
-            lengths: vec![0.0; modalities],
-            heard: 0.0,
-            total: 0.0,
-            pair: (0.0, 0.0),
-            terms: vec![([0.0; 4], 0.0); modalities],
-        }
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Entry {
+    name: String,
+    sum: f64,
+    count: f64, // 0: the last value counts
+}
+
+impl Terms {
+    /// Records the loss of a step.
+    pub(crate) fn loss(&mut self, value: f64) {
+        self.loss += value;
+        self.losses += 1.0;
     }
 
-    pub(super) fn hear(&mut self, loss: &Loss, present: &[usize]) -> Heard {
-        let number = |t: &Tensor<1>| f64::from(t.clone().into_scalar::<f32>());
-        self.heard += 1.0;
-        self.total += number(&loss.total);
-        let pair = loss.pair.as_ref().map(number);
-        if let Some(pair) = pair {
-            self.pair = (self.pair.0 + pair, self.pair.1 + 1.0);
-        }
-        let mut heard = Vec::new();
-        for (&m, t) in present.iter().zip(&loss.terms) {
-            let values = [&t.classification, &t.attraction, &t.classifier, &t.quantisation]
-                .map(number);
-            let (sums, count) = &mut self.terms[m];
-            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
-            *count += 1.0;
-            heard.push(values);
-        }
-        Heard { terms: heard, pair }
+    /// Records a term of which the mean over the steps is reported.
+    pub(crate) fn mean(&mut self, name: &str, value: f64) {
+        let entry = self.entry(name);
+        entry.sum += value;
+        entry.count += 1.0;
     }
 
-    /// The means; `sides` are the names and alphas of the modalities.
-    pub(super) fn means<'a>(
-        &self,
-        epoch: usize,
-        rate: f64,
-        sides: impl Iterator<Item = (&'a str, f64)>,
-    ) -> Epoch {
-        let mut modalities = Vec::new();
-        for ((m, (name, alpha)), (sums, count)) in sides.enumerate().zip(&self.terms) {
-            let [classification, attraction, classifier, quantisation] =
-                sums.map(|sum| sum / count.max(1.0));
-            modalities.push(EpochOf {
-                name: name.to_owned(),
-                classification,
-                attraction,
-                classifier,
-                quantisation,
-                alpha,
-                length: self.lengths[m],
-            });
-        }
+    /// Records a quantity of which the last value is reported.
+    pub(crate) fn last(&mut self, name: &str, value: f64) {
+        self.entry(name).sum = value;
+    }
+
+    /// The value of a term so far.
+    pub(crate) fn value(&self, name: &str) -> Option<f64> {
+        self.entries.iter().find(|entry| entry.name == name).map(Entry::value)
+    }
+
+    fn entry(&mut self, name: &str) -> &mut Entry {
+        let at = self.entries.iter().position(|entry| entry.name == name);
+        let at = at.unwrap_or_else(|| {
+            self.entries.push(Entry { name: name.to_owned(), sum: 0.0, count: 0.0 });
+            self.entries.len() - 1
+        });
+        &mut self.entries[at]
+    }
+
+    /// Fails with the name of the first term that is not finite.
+    pub(crate) fn check(&self, at: super::Position) -> Result<()> {
+        let bad = self.entries.iter().find(|entry| !entry.sum.is_finite());
+        let (term, value) = match bad {
+            Some(entry) => (entry.name.clone(), entry.sum),
+            None if self.loss.is_finite() => return Ok(()),
+            None => ("loss".to_owned(), self.loss),
+        };
+        Err(Error::Diverged { term, value, epoch: at.epoch + 1, step: at.step + 1 })
+    }
+
+    /// The record of an epoch.
+    pub(super) fn record(&self, epoch: usize, learning_rate: f64) -> Epoch {
+        let term = |entry: &Entry| Term { name: entry.name.clone(), value: entry.value() };
         Epoch {
             epoch: epoch + 1,
-            rate,
-            loss: self.total / self.heard.max(1.0),
-            pair: self.pair.0 / self.pair.1.max(1.0),
-            modalities,
+            learning_rate,
+            loss: self.loss / self.losses.max(1.0),
+            terms: self.entries.iter().map(term).collect(),
             map: None,
         }
+    }
+}
+
+impl Entry {
+    fn value(&self) -> f64 {
+        self.sum / self.count.max(1.0)
     }
 }

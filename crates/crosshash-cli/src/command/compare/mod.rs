@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::config::RawRun;
-use crosshash::method::{self, METHODS, Method};
+use crosshash::Config;
+use crosshash::method::{self, Entry, METHODS};
 
 use crate::opening::Raw;
 use crate::plot::comparison;
@@ -27,7 +27,7 @@ Examples:
 
   Some, with settings of their own:
     crosshash compare DATA --out comparison --methods jcch,dcmh,jcch+dcmh,cca --bits 64 \\
-      --set batch=128 --set jcch:rate=0.08 --set dcmh:epochs=60 --set dcmh:dcmh.rate=1
+      --set batch_size=128 --set jcch:learning_rate=0.08 --set dcmh:epochs=60 --set dcmh:dcmh.learning_rate=1
 
 The protocol: one split for all; validation items held out of its training part; every method keeps
 what is best on them; then queries are judged, once. Each training is a process of its own, so that
@@ -97,19 +97,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     fs_err::create_dir_all(&trials)?;
     interrupt::catch();
     let mut rows: Vec<Row> = Vec::new();
-    for (at, (method, raw)) in jobs.iter().enumerate() {
-        let (name, bits, seed) = (method.name(), raw.bits, raw.seed);
+    for (at, config) in jobs.iter().enumerate() {
+        let (name, bits, seed) = (config.method().name, config.bits().get(), config.seed());
         say(format!("{} of {}: {name}, {bits} bits, seed {seed}", at + 1, jobs.len()));
         let path = trials.join(format!("{name}_{bits}_{seed}.json"));
-        let Some(trial) = known(&path, raw, args)?
-            .map_or_else(|| train(args, raw, &path), |known| Ok(Some(known)))?
+        let Some(trial) = known(&path, config, args)?
+            .map_or_else(|| train(args, config, &path), |known| Ok(Some(known)))?
         else {
             say("go on with the same command");
             return Ok(interrupt::exit_code());
         };
         match rows.iter_mut().find(|row| row.is_of(name, bits)) {
             Some(row) => row.trials.push(trial),
-            None => rows.push(Row::new(method.about(), bits, trial)),
+            None => rows.push(Row::new(*config.method(), bits, trial)),
         }
         // After every training: a comparison that is stopped has a table already.
         write(args, &Table::new(rows.clone()))?;
@@ -121,18 +121,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// What is trained, in order.
-fn jobs(args: &Args) -> Result<Vec<(&'static dyn Method, RawRun)>> {
+fn jobs(args: &Args) -> Result<Vec<Config>> {
     let text = match &args.config {
         None => String::new(),
         Some(path) => fs_err::read_to_string(path)?,
     };
-    let chosen: Vec<&'static dyn Method> = match &args.methods[..] {
-        [all] if all == "all" => METHODS.to_vec(),
-        names => names.iter().map(|name| method::named(name)).collect::<Result<_, _>>()?,
+    let chosen: Vec<&'static Entry> = match &args.methods[..] {
+        [all] if all == "all" => METHODS.iter().collect(),
+        names => names.iter().map(|name| method::find(name)).collect::<Result<_, _>>()?,
     };
     for setting in &args.set {
         if let (Some(name), _) = addressed(setting) {
-            method::named(name).with_context(|| format!("--set {setting}"))?;
+            method::find(name).with_context(|| format!("--set {setting}"))?;
         }
     }
     let mut jobs = Vec::new();
@@ -143,17 +143,17 @@ fn jobs(args: &Args) -> Result<Vec<(&'static dyn Method, RawRun)>> {
             for own in [false, true] {
                 settings.extend(args.set.iter().filter_map(|setting| {
                     let (name, setting) = addressed(setting);
-                    let fits = name.is_none_or(|name| name == method.name());
+                    let fits = name.is_none_or(|name| name == method.info.name);
                     (fits && name.is_some() == own).then(|| setting.to_owned())
                 }));
             }
             settings
-                .extend([format!("method={:?}", method.name()), format!("bits={bits}")]);
-            let raw = RawRun::parse(&text, &settings).context("configuration")?;
-            raw.check().with_context(|| method.name().to_owned())?;
-            let seeds = if method.about().seeded { args.seeds } else { 1 };
+                .extend([format!("method={:?}", method.info.name), format!("bits={bits}")]);
+            let config = Config::parse(&text, &settings)
+                .with_context(|| method.info.name.to_owned())?;
+            let seeds = if method.info.seeded { args.seeds } else { 1 };
             for seed in 0..seeds {
-                jobs.push((method, RawRun { seed: raw.seed + seed, ..raw.clone() }));
+                jobs.push(config.with_seed(config.seed() + seed));
             }
         }
     }
@@ -169,24 +169,24 @@ fn addressed(setting: &str) -> (Option<&str>, &str) {
 }
 
 /// The trial of an earlier comparison with the same configuration.
-fn known(path: &Path, raw: &RawRun, args: &Args) -> Result<Option<Trial>> {
+fn known(path: &Path, config: &Config, args: &Args) -> Result<Option<Trial>> {
     if !path.exists() {
         return Ok(None);
     }
     let trial: Trial = serde_json::from_slice(&fs_err::read(path)?)
         .with_context(|| format!("{} is not a trial of a comparison", path.display()))?;
     let enough = args.validation_only || trial.is_judged();
-    Ok(Some(trial).filter(|trial| enough && raw.to_toml().is_ok_and(|c| c == trial.config)))
+    Ok(Some(trial).filter(|trial| enough && config.to_toml().is_ok_and(|c| c == trial.config)))
 }
 
 /// One training in a process of its own; `None` if the user stopped it.
-fn train(args: &Args, raw: &RawRun, path: &Path) -> Result<Option<Trial>> {
-    let config = path.with_extension("toml");
-    file::write(&config, &raw.to_toml()?)?;
+fn train(args: &Args, config: &Config, path: &Path) -> Result<Option<Trial>> {
+    let file = path.with_extension("toml");
+    file::write(&file, &config.to_toml()?)?;
     let threads = rayon::current_num_threads().to_string();
     let mut child = Command::new(std::env::current_exe()?);
     child.args(["--threads", &threads, "compare"]).arg(&args.data);
-    child.arg("--out").arg(&args.out).arg("--config").arg(&config).arg("--trial").arg(path);
+    child.arg("--out").arg(&args.out).arg("--config").arg(&file).arg("--trial").arg(path);
     if let Some(root) = &args.root {
         child.arg("--root").arg(root);
     }
@@ -223,8 +223,8 @@ mod tests {
 
     #[test]
     fn settings_may_be_for_one_method() {
-        assert_eq!(addressed("dcmh:rate=1"), (Some("dcmh"), "rate=1"));
-        assert_eq!(addressed("rate=1"), (None, "rate=1"));
+        assert_eq!(addressed("dcmh:learning_rate=1"), (Some("dcmh"), "learning_rate=1"));
+        assert_eq!(addressed("learning_rate=1"), (None, "learning_rate=1"));
         assert_eq!(addressed("modalities=[\"a:b\"]"), (None, "modalities=[\"a:b\"]"));
     }
 }

@@ -1,7 +1,7 @@
 //! The results of a comparison: means and standard deviations over seeds, in every form.
 
 use anyhow::Result;
-use crosshash::method::About;
+use crosshash::method::MethodInfo;
 use serde_json::{Value, json};
 
 use super::Trial;
@@ -21,18 +21,18 @@ pub(crate) struct Table {
 /// One method at one code length, by seed.
 #[derive(Clone)]
 pub(crate) struct Row {
-    pub(crate) about: About,
+    pub(crate) info: MethodInfo,
     pub(crate) bits: usize,
     pub(crate) trials: Vec<Trial>,
 }
 
 impl Row {
-    pub(super) fn new(about: About, bits: usize, trial: Trial) -> Row {
-        Row { about, bits, trials: vec![trial] }
+    pub(super) fn new(info: MethodInfo, bits: usize, trial: Trial) -> Row {
+        Row { info, bits, trials: vec![trial] }
     }
 
     pub(super) fn is_of(&self, name: &str, bits: usize) -> bool {
-        self.about.name == name && self.bits == bits
+        self.info.name == name && self.bits == bits
     }
 
     /// Over its seeds: the MAP of the queries in one direction.
@@ -49,8 +49,8 @@ impl Row {
 
     /// The name, marked if it is a reference.
     pub(crate) fn name(&self) -> String {
-        let mark = if self.about.codes { "" } else { " (no codes)" };
-        format!("{}{mark}", self.about.name)
+        let mark = if self.info.codes { "" } else { " (no codes)" };
+        format!("{}{mark}", self.info.name)
     }
 }
 
@@ -59,7 +59,7 @@ impl Table {
         let mut left_out: Vec<(&'static str, String)> = Vec::new();
         for row in &rows {
             let why = row.trials.iter().find_map(|trial| trial.left_out.clone());
-            let name = row.about.name;
+            let name = row.info.name;
             if let Some(why) = why.filter(|_| left_out.iter().all(|known| known.0 != name))
             {
                 left_out.push((name, why));
@@ -152,10 +152,10 @@ impl Table {
             for (k, trial) in row.trials.iter().enumerate() {
                 let best = trial.best.map_or(String::new(), |best| best.to_string());
                 let mut cells = vec![
-                    row.about.name.to_owned(),
+                    row.info.name.to_owned(),
                     row.bits.to_string(),
                     (k + 1).to_string(),
-                    row.about.codes.to_string(),
+                    row.info.codes.to_string(),
                     cell(trial.validation),
                     best,
                     trial.seconds.to_string(),
@@ -183,9 +183,9 @@ impl Table {
                 .iter()
                 .map(|d| json!({ "query": d.0, "database": d.1, "map": mean(row.map(d)) }));
             json!({
-                "method": row.about.name,
+                "method": row.info.name,
                 "bits": row.bits,
-                "codes": row.about.codes,
+                "codes": row.info.codes,
                 "seeds": row.trials.len(),
                 "directions": directions.collect::<Vec<_>>(),
                 "validation": mean(row.over(|trial| trial.validation)),

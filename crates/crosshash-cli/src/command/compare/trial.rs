@@ -5,12 +5,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use crosshash::Model;
-use crosshash::config::{RawRun, Run};
+use crosshash::{Config, Model};
 use crosshash::data::{Opened, Split, View};
 use crosshash::encode::Encoder as _;
 use crosshash::evaluate::every_direction;
-use crosshash::real::{Judged, Outputs, every_direction_by_cosine};
+use crosshash::cosine_eval::{Judged, Outputs, every_direction_by_cosine};
 use crosshash_codes::eval::Options;
 use serde::{Deserialize, Serialize};
 
@@ -76,12 +75,11 @@ impl Trial {
 /// Trains, judges, and writes what was reached.
 pub(super) fn run(args: &Args, path: &Path) -> Result<ExitCode> {
     let config = args.config.as_deref().context("--trial needs --config")?;
-    let raw = RawRun::parse(&fs_err::read_to_string(config)?, &[])?;
-    let run = raw.check()?;
-    let opened = args.raw.open(&args.data, args.root.as_deref(), &raw.modalities)?;
-    let split = split(&opened, raw.validation)?;
+    let config = Config::parse(&fs_err::read_to_string(config)?, &[])?;
+    let opened = args.raw.open(&args.data, args.root.as_deref(), config.modalities())?;
+    let split = split(&opened, config.validation())?;
     let mut trial = Trial {
-        config: raw.to_toml()?,
+        config: config.to_toml()?,
         split: format!("{:016x}", split.hash()),
         left_out: None,
         validation: None,
@@ -92,14 +90,14 @@ pub(super) fn run(args: &Args, path: &Path) -> Result<ExitCode> {
         coded_per_second: None,
         directions: Vec::new(),
     };
-    match fit(&run, &opened, &split, None) {
+    match fit(&config, &opened, &split, None) {
         Ok(None) => return Ok(interrupt::exit_code()),
         Ok(Some(fitted)) => {
             trial.reach(&fitted);
             // Training's own peak: the judgement comes after.
             trial.peak_mib = peak_mib();
             if !args.validation_only {
-                judge(&mut trial, &run, &fitted.model, &opened, &split)?;
+                judge(&mut trial, &config, &fitted.model, &opened, &split)?;
             }
         }
         Err(err) => match err.downcast::<crosshash::Error>() {
@@ -130,14 +128,14 @@ impl Trial {
 /// Codes queries and database and judges every direction: the one look at the queries.
 fn judge(
     trial: &mut Trial,
-    run: &Run,
+    config: &Config,
     model: &Model,
     opened: &Opened,
     split: &Split,
 ) -> Result<()> {
     let started = Instant::now();
     let (items, seconds);
-    if run.method.about().codes {
+    if config.method().codes {
         let coded = encode_all(model, &opened.dataset, split)?;
         seconds = started.elapsed().as_secs_f64();
         let coded: Vec<_> = coded.into_iter().map(|(coded, _)| coded).collect();

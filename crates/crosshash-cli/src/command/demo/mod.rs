@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use crosshash::MODEL_JSON;
-use crosshash::config::{RawRun, Run};
+use crosshash::Config;
 use crosshash::data::{self, Opened, Split, emoji};
 use crosshash::encode::Encoder;
 use crosshash::evaluate::{Coded, Direction, every_direction};
@@ -48,11 +48,11 @@ Examples:
     crosshash encode crosshash-demo --modality words --input texts.txt --out codes.npy";
 
 /// What suits 1,800 small items; chosen, for each method, by the validation MAP of
-/// `crosshash sweep emoji --grid --vary method=jcch,jcch-b --vary lambda=0.0002,0.002,0.02 \
-///  --vary beta=0.1,0.3,1 --set rate=0.2 --set hidden=512 --set hidden_sparse=512 \
+/// `crosshash sweep emoji --grid --vary method=jcch,jcch-b --vary jcch.lambda=0.0002,0.002,0.02 \
+///  --vary jcch.beta=0.1,0.3,1 --set learning_rate=0.2 --set hidden=512 --set hidden_sparse=512 \
 ///  --set epochs=25 --validation-only --out DIR`.
 const SETTINGS: &str =
-    "hidden = 512\nhidden_sparse = 512\nepochs = 25\nrate = 0.2\nlambda = 0.02\n";
+    "hidden = 512\nhidden_sparse = 512\nepochs = 25\nlearning_rate = 0.2\n";
 /// The weight of the pairs, likewise.
 const BETA: [(&str, f64); 2] = [("jcch", 1.0), ("jcch-b", 0.3)];
 /// Hits shown per query.
@@ -172,16 +172,16 @@ fn other_run(args: &Args) -> Result<ExitCode> {
 fn emoji_run(args: &Args) -> Result<ExitCode> {
     fs_err::create_dir_all(&args.out)?;
     let opened = data::open(emoji::NAME.as_ref(), None)?;
-    let configured = |method: &str| -> Result<Run> {
+    let configured = |method: &str| -> Result<Config> {
         let beta = BETA.iter().find(|(name, _)| *name == method).map_or(0.0, |b| b.1);
-        let text = format!("{SETTINGS}beta = {beta}\n");
+        let text = format!("{SETTINGS}[jcch]\nlambda = 0.02\nbeta = {beta}\n");
         let mut settings = args.set.clone();
         settings.extend(args.bits.iter().map(|bits| format!("bits={bits}")));
         settings.push(format!("method={method:?}"));
-        Ok(RawRun::parse(&text, &settings)?.check()?)
+        Ok(Config::parse(&text, &settings)?)
     };
     let run = configured("jcch")?;
-    let split = split(&opened, run.raw.validation)?;
+    let split = split(&opened, run.validation())?;
     let mut all = Vec::new();
     for run in [&configured("lsh")?, &configured("jcch-b")?, &run] {
         let Some(fitted) = trained(run, &opened, &split)? else {
@@ -204,10 +204,10 @@ fn emoji_run(args: &Args) -> Result<ExitCode> {
         judged.push(Judged { name, directions });
     }
     let found = searches(&kept)?;
-    file::write(&args.out.join(CONFIG), &run.raw.to_toml()?)?;
+    file::write(&args.out.join(CONFIG), &run.to_toml()?)?;
     file::write(&args.out.join("history.csv"), &fitted.history.to_csv())?;
     let data = Data { path: emoji::NAME.as_ref(), root: None };
-    complete(&args.out, data, &run.raw, &opened, &split, fitted)?;
+    complete(&args.out, data, &run, &opened, &split, fitted)?;
     let items = emoji::catalogue().0;
     let table = table(&judged);
     let page = page::write(&args.out, &items, &table, &found)?;
@@ -221,8 +221,8 @@ fn emoji_run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn trained(run: &Run, opened: &Opened, split: &Split) -> Result<Option<Fitted>> {
-    say(format!("training {}, {} bits", run.method.name(), run.bits.get()));
+fn trained(run: &Config, opened: &Opened, split: &Split) -> Result<Option<Fitted>> {
+    say(format!("training {}, {} bits", run.method().name, run.bits()));
     fit(run, opened, split, None)
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::config::RawRun;
+use crosshash::Config;
 use crosshash::data::{Opened, Part, Split};
 use crosshash::evaluate::every_direction;
 use crosshash_codes::eval::Options;
@@ -32,8 +32,8 @@ Examples:
     crosshash sweep emoji --out sweep --set hidden=512 --set hidden_sparse=512
 
   Choose lambda and beta on held-out training items, without a look at the queries:
-    crosshash sweep DATA --out choice --grid --vary lambda=0,0.0002,0.002,0.02 \\
-      --vary beta=0,0.1,1 --validation-only
+    crosshash sweep DATA --out choice --grid --vary jcch.lambda=0,0.0002,0.002,0.02 \\
+      --vary jcch.beta=0,0.1,1 --validation-only
 
   A table over bits and methods with three seeds each:
     crosshash sweep DATA --out table --grid --vary bits=16,32,64 --vary method=jcch,jcch-b --seeds 3
@@ -133,20 +133,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             jobs.push((point, configured(args, &text, point, seed)?));
         }
     }
-    let wanted = jobs.first().map_or(&[][..], |(_, raw)| &raw.modalities);
+    let wanted = jobs.first().map_or(&[][..], |(_, config)| config.modalities());
     let opened = args.raw.open(&args.data, args.root.as_deref(), wanted)?;
     fs_err::create_dir_all(args.out.join("trials"))?;
     let mut table = Table::new(plan.keys, Vec::new());
-    for (at, (point, raw)) in jobs.iter().enumerate() {
+    for (at, (point, config)) in jobs.iter().enumerate() {
         say(format!(
             "training {} of {}: {}, seed {}",
             at + 1,
             jobs.len(),
             point.text(),
-            raw.seed
+            config.seed()
         ));
-        let path = args.out.join("trials").join(format!("{}.json", point.file(raw.seed)));
-        let job = Job { path: &path, raw, opened: &opened, blind: args.validation_only };
+        let path = args.out.join("trials").join(format!("{}.json", point.file(config.seed())));
+        let job = Job { path: &path, config, opened: &opened, blind: args.validation_only };
         let Some(trial) = job.run()? else {
             say("go on with the same command");
             return Ok(interrupt::exit_code());
@@ -167,19 +167,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn configured(args: &Args, text: &str, point: &Point, seed: u64) -> Result<RawRun> {
+fn configured(args: &Args, text: &str, point: &Point, seed: u64) -> Result<Config> {
     let mut settings = args.set.clone();
     settings.extend(point.settings());
-    let mut raw = RawRun::parse(text, &settings).context("configuration")?;
-    raw.seed += seed;
-    raw.check().with_context(|| point.text())?;
-    Ok(raw)
+    let config = Config::parse(text, &settings).with_context(|| point.text())?;
+    Ok(config.with_seed(config.seed() + seed))
 }
 
 /// One training of a sweep.
 struct Job<'a> {
     path: &'a Path,
-    raw: &'a RawRun,
+    config: &'a Config,
     opened: &'a Opened,
     blind: bool,
 }
@@ -187,7 +185,7 @@ struct Job<'a> {
 impl Job<'_> {
     /// What is known of it, or what it reaches now; `None` if the user stopped it.
     fn run(&self) -> Result<Option<Trial>> {
-        let split = split(self.opened, self.raw.validation)?;
+        let split = split(self.opened, self.config.validation())?;
         let training = self.opened.dataset.training(&split);
         let print = training.fingerprint()?;
         let data = format!("{} {print:016x} {VERSION}", self.opened.dataset.name());
@@ -197,7 +195,7 @@ impl Job<'_> {
         if let Some(known) = self.known(&data)? {
             return Ok(Some(known));
         }
-        let config = self.raw.to_toml()?;
+        let config = self.config.to_toml()?;
         let mut trial = Trial { config, data, ..Trial::default() };
         match self.fill(&split, &mut trial) {
             Ok(true) => {}
@@ -225,7 +223,7 @@ impl Job<'_> {
                 format!("{} is not a trial of a sweep", self.path.display())
             })?;
         let enough = self.blind || trial.failed.is_some() || !trial.directions.is_empty();
-        let same = trial.config == self.raw.to_toml()? && trial.data == data;
+        let same = trial.config == self.config.to_toml()? && trial.data == data;
         if self.blind {
             trial.directions.clear();
         }
@@ -234,8 +232,7 @@ impl Job<'_> {
 
     /// Trains and judges; false if the user stopped it.
     fn fill(&self, split: &Split, trial: &mut Trial) -> Result<bool> {
-        let run = self.raw.check()?;
-        let Some(fitted) = fit(&run, self.opened, split, None)? else { return Ok(false) };
+        let Some(fitted) = fit(self.config, self.opened, split, None)? else { return Ok(false) };
         if !self.blind {
             let coded = encode_all(&fitted.model, &self.opened.dataset, split)?;
             let coded: Vec<_> = coded.into_iter().map(|(coded, _)| coded).collect();
@@ -249,10 +246,13 @@ impl Job<'_> {
             }
         }
         let kept = fitted.best.map(|best| &fitted.history.epochs[best - 1]);
-        let modalities = kept.map_or(&[][..], |row| &row.modalities).iter();
+        let terms = kept.map_or(&[][..], |row| &row.terms).iter();
         trial.validation = kept.and_then(|row| row.map);
         trial.seconds = fitted.history.seconds.last().copied().unwrap_or(0.0);
-        trial.quantisation = modalities.map(|m| (m.name.clone(), m.quantisation)).collect();
+        let quantisation = terms.filter_map(|term| {
+            Some((term.name.strip_suffix(".quantisation")?.to_owned(), term.value))
+        });
+        trial.quantisation = quantisation.collect();
         Ok(true)
     }
 }

@@ -4,9 +4,9 @@ use anyhow::{Result, bail};
 
 /// What the paper varies: its sensitivity and sample-size figures, and the code length.
 pub(super) const PAPER: [&str; 4] = [
-    "lambda=0,0.0002,0.002,0.02,0.2",
-    "beta=0,0.05,0.1,0.2,0.5,1",
-    "anchors=500,1000,2000,none",
+    "jcch.lambda=0,0.0002,0.002,0.02,0.2",
+    "jcch.beta=0,0.05,0.1,0.2,0.5,1",
+    "jcch.anchors=500,1000,2000,none",
     "bits=16,32,64,128",
 ];
 
@@ -28,7 +28,7 @@ impl Plan {
         let mut keys: Vec<(String, Vec<String>)> = Vec::new();
         for text in vary {
             let Some((key, values)) = text.split_once('=') else {
-                bail!("--vary {text:?} is not key=value,value, e.g. lambda=0,0.002,0.02");
+                bail!("--vary {text:?} is not key=value,value, e.g. jcch.lambda=0,0.002,0.02");
             };
             let values: Vec<String> =
                 values.split(',').map(|v| v.trim().to_owned()).collect();
@@ -113,13 +113,13 @@ mod tests {
 
     #[test]
     fn one_at_a_time_or_all_together() {
-        let vary = ["bits=16,32", "beta=0, 0.1,1"];
+        let vary = ["bits=16,32", "jcch.beta=0, 0.1,1"];
         let texts = |grid| -> Vec<String> {
             plan(&vary, grid).unwrap().points.iter().map(Point::text).collect()
         };
-        assert_eq!(texts(false), ["bits=16", "bits=32", "beta=0", "beta=0.1", "beta=1"]);
+        assert_eq!(texts(false), ["bits=16", "bits=32", "jcch.beta=0", "jcch.beta=0.1", "jcch.beta=1"]);
         assert_eq!(texts(true).len(), 6);
-        assert_eq!(texts(true)[1], "bits=16, beta=0.1");
+        assert_eq!(texts(true)[1], "bits=16, jcch.beta=0.1");
         assert_eq!(plan(&vary, true).unwrap().points[1].file(3), "bits=16_beta=0.1_seed=3");
         assert_eq!(plan(&[], true).unwrap().points[0].file(0), "seed=0");
     }

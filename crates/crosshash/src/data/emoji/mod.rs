@@ -75,9 +75,8 @@ pub fn open() -> Result<Opened> {
         ..Manifest::default()
     };
     let plan = Plan { query: Some(Choice::Share(0.2)), stratify: true, ..Plan::default() };
-    let analysis = [("words".to_owned(), Analysis::default())].into();
     let backbones = std::collections::BTreeMap::new();
-    Ok(Opened { dataset: dataset()?, plan: Some(plan), analysis, backbones, manifest })
+    Ok(Opened { dataset: dataset()?, plan: Some(plan), backbones, manifest })
 }
 
 /// The pictures of all items, in order.

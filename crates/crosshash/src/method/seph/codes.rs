@@ -16,7 +16,7 @@ use crosshash_codes::Labels;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use crate::product::{Factor, accumulate};
+use crate::gemm::{Factor, accumulate};
 use crate::tower::normal;
 
 /// Rows at a time.

@@ -7,7 +7,7 @@
 //!    centres by k-means (seph-km) or drawn from the training items (seph-rnd).
 //! 3. Unseen items: sgn(k(x) w), each modality by itself.
 //!
-//! Departures: at most `seph.items` pairs (5,000, as in the paper) are learnt from, drawn by the
+//! Departures: at most `seph.items` pairs (5,000, as in the paper) are learned from, drawn by the
 //! seed, because step 1 costs n^2; step 1 undoes steps that raise its objective; database items are
 //! coded from one modality, not from the unified probability of both, so that retrieval is across
 //! modalities as for all other methods; 15 rounds of k-means from drawn rows.
@@ -20,14 +20,14 @@ use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use super::items::pairs;
-use super::once::{Once, Solved, Tell};
+use super::modality_data::pairs;
+use super::closed_form::{self, Solution, Progress};
 use super::views::View;
-use super::{About, Fitting, Items, Learning, Method};
+use super::{Begun, Entry, Learning, Method, MethodInfo, ModalityData};
 use crate::Result;
-use crate::config::Run;
-use crate::data::{Analysis, Training};
-use crate::kernel::{Kernel, dense, distances};
+use crate::config::{Config, Settings as _, check};
+use crate::data::Training;
+use crate::rbf::{Kernel, dense, distances};
 use crate::prepare::Preparation;
 use crate::tower::{Batch, Matrix, Pixels, Shape, Tower};
 use codes::{Divergence, descend};
@@ -36,100 +36,125 @@ use regression::{ROUNDS, regress};
 /// Rounds of k-means.
 const MEANS: usize = 15;
 
-/// What can be set.
+/// The section `[seph]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Settings {
-    /// Pairs that are learnt from at most.
-    pub items: usize,
+#[serde(deny_unknown_fields)]
+pub(crate) struct Settings {
+    /// Number of training pairs, at most.
+    pub(crate) items: usize,
     /// Kernel centres.
-    pub centres: usize,
-    /// Steps of the codes.
-    pub rounds: usize,
+    pub(crate) centres: usize,
+    /// Iterations of the codes.
+    pub(crate) iterations: usize,
     /// Weight of `w^T K w` in the regression, beside the mean loss of the items.
-    pub penalty: f64,
+    pub(crate) penalty: f64,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { items: 5000, centres: 500, rounds: 100, penalty: 0.0001 }
+        Settings { items: 5000, centres: 500, iterations: 100, penalty: 0.0001 }
     }
 }
 
-/// SePH, by how kernel centres are found.
-pub(super) enum Seph {
-    /// By k-means.
-    Means,
-    /// Drawn.
-    Drawn,
+impl crate::config::Settings for Settings {
+    const SECTION: &'static str = "seph";
+
+    fn check(&self) -> Result<()> {
+        check::at_least_one("seph.items", self.items)?;
+        check::at_least_one("seph.centres", self.centres)?;
+        check::at_least_one("seph.iterations", self.iterations)?;
+        check::positive("seph.penalty", self.penalty)
+    }
+}
+
+/// SePH with kernel centres by k-means.
+pub(super) const KM: Entry = Entry {
+    info: MethodInfo {
+        name: "seph-km",
+        title: "codes by label divergence, kernel regression on k-means",
+        ..INFO
+    },
+    sections: &[Settings::SECTION],
+    build: |sections| {
+        Ok(Box::new(Seph { name: KM.info.name, by_means: true, settings: sections.read()? }))
+    },
+};
+
+/// SePH with kernel centres drawn from the training items.
+pub(super) const RND: Entry = Entry {
+    info: MethodInfo {
+        name: "seph-rnd",
+        title: "codes by label divergence, kernel regression on items",
+        ..INFO
+    },
+    sections: &[Settings::SECTION],
+    build: |sections| {
+        Ok(Box::new(Seph { name: RND.info.name, by_means: false, settings: sections.read()? }))
+    },
+};
+
+const INFO: MethodInfo = MethodInfo {
+    name: "seph",
+    title: "",
+    paper: "Lin, Ding, Hu, Wang: Semantics-Preserving Hashing, CVPR",
+    year: 2015,
+    cost: "O(iterations n^2 r), once; n at most 5,000",
+    pairs: true,
+    single: false,
+    labels: true,
+    learning: Learning::ClosedForm,
+    seeded: true,
+    codes: true,
+    networks: false,
+};
+
+#[derive(Debug)]
+struct Seph {
+    name: &'static str,
+    by_means: bool,
+    settings: Settings,
 }
 
 impl Method for Seph {
-    fn about(&self) -> About {
-        let (name, title) = match self {
-            Seph::Means => {
-                ("seph-km", "codes by label divergence, kernel regression on k-means")
-            }
-            Seph::Drawn => {
-                ("seph-rnd", "codes by label divergence, kernel regression on items")
-            }
-        };
-        About {
-            name,
-            title,
-            paper: "Lin, Ding, Hu, Wang: Semantics-Preserving Hashing, CVPR",
-            year: 2015,
-            cost: "O(rounds n^2 r), once; n at most 5,000",
-            pairs: true,
-            single: false,
-            labels: true,
-            learning: Learning::Once,
-            seeded: true,
-            codes: true,
-        }
-    }
-
-    fn begin<'r>(
-        &self,
-        run: &'r Run,
-        training: &Training<'_>,
-        analysis: &dyn Fn(&str) -> Analysis,
-    ) -> Result<Box<dyn Fitting<'r> + 'r>> {
-        let by_means = matches!(self, Seph::Means);
-        Once::begin(run, training, analysis, |items| {
-            let mut pairs = pairs(self.name(), training, items)?;
-            let mut rng = ChaCha8Rng::seed_from_u64(run.raw.seed);
+    fn begin(&self, config: &Config, training: &Training<'_>) -> Result<Begun> {
+        let (by_means, settings) = (self.by_means, self.settings.clone());
+        closed_form::begin(config, training, |items| {
+            let mut pairs = pairs(self.name, training, items)?;
+            let mut rng = ChaCha8Rng::seed_from_u64(config.seed());
             let mut chosen: Vec<usize> = (0..pairs[0].len()).collect();
             chosen.shuffle(&mut rng);
-            chosen.truncate(run.raw.seph.items);
+            chosen.truncate(settings.items);
             for side in &mut pairs {
                 *side = chosen.iter().map(|&pair| side[pair]).collect();
             }
-            Ok(Box::new(move |items, tell| solve(run, items, &pairs, by_means, tell)))
+            let config = config.clone();
+            Ok(Box::new(move |items, progress| {
+                solve(&config, &settings, items, &pairs, by_means, progress)
+            }))
         })
     }
 }
 
 fn solve(
-    run: &Run,
-    items: &mut [Items],
+    config: &Config,
+    settings: &Settings,
+    items: &mut [ModalityData],
     pairs: &[Vec<usize>],
     by_means: bool,
-    tell: &mut Tell<'_>,
-) -> Result<Option<Solved>> {
-    let settings = &run.raw.seph;
-    let mut rng = ChaCha8Rng::seed_from_u64(run.raw.seed);
+    progress: &mut Progress<'_>,
+) -> Result<Option<Solution>> {
+    let mut rng = ChaCha8Rng::seed_from_u64(config.seed());
     rng.set_stream(1);
-    let bits = run.bits.get();
-    let all = settings.rounds + items.len() * ROUNDS;
+    let bits = config.bits().get();
+    let all = settings.iterations + items.len() * ROUNDS;
     let divergence = Divergence::new(items[0].labels.select(&pairs[0]), bits);
     let mut done = 0;
     let mut on = |done: &mut usize| {
         *done += 1;
-        tell((*done).min(all), all)
+        progress((*done).min(all), all)
     };
     let Some((codes, loss)) =
-        descend(&divergence, settings.rounds, &mut rng, &mut |_| on(&mut done))
+        descend(&divergence, settings.iterations, &mut rng, &mut |_| on(&mut done))
     else {
         return Ok(None);
     };
@@ -144,7 +169,7 @@ fn solve(
             return Ok(None);
         };
         (side.rows, side.validation) =
-            (side.rows.near(&kernel)?, side.validation.near(&kernel)?);
+            (side.rows.rbf_features(&kernel)?, side.validation.rbf_features(&kernel)?);
         let rows = Box::new(side.preparation.clone());
         let width = kernel.len();
         side.preparation = Preparation::Kernel { rows, kernel };
@@ -161,12 +186,12 @@ fn solve(
         let tower = Tower::from_matrices(shape, matrices, &crate::device::learning());
         towers.push(tower.expect("sizes made here"));
     }
-    Ok(Some(Solved { towers, loss }))
+    Ok(Some(Solution { towers, loss }))
 }
 
 /// The kernel of one modality.
 fn kernel(
-    items: &Items,
+    items: &ModalityData,
     chosen: &[usize],
     count: usize,
     by_means: bool,

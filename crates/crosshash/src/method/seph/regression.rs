@@ -10,7 +10,7 @@
 
 use rayon::prelude::*;
 
-use crate::product::{Factor, accumulate};
+use crate::gemm::{Factor, accumulate};
 
 /// Steps at most.
 pub(super) const ROUNDS: usize = 80;

@@ -1,23 +1,19 @@
-//! What a method learns from: the training items of each modality as rows, the validation items
-//! beside them, and which items of different modalities are pairs.
+//! The data of one modality as methods use it: training and validation items as rows, and which items
+//! of different modalities are pairs.
 
 use std::collections::BTreeMap;
 
-use crosshash_codes::eval::Options;
-use crosshash_codes::{Bits, Codes, Labels};
+use crosshash_codes::Labels;
 
 use crate::backbone::Origin;
-use crate::config::Run;
-use crate::data::{Analysis, Training};
-use crate::evaluate::{Coded, every_direction, mean_map};
-use crate::model::outputs;
+use crate::config::Config;
+use crate::data::Training;
 use crate::prepare::{Normalise, Preparation, Rows};
-use crate::tower::Tower;
 use crate::{Error, Result};
 
-/// One modality.
+/// The data of one modality.
 #[derive(Debug)]
-pub(crate) struct Items {
+pub(crate) struct ModalityData {
     pub(crate) name: String,
     pub(crate) origin: Option<Origin>,
     pub(crate) preparation: Preparation,
@@ -25,27 +21,26 @@ pub(crate) struct Items {
     pub(crate) labels: Labels,
     pub(crate) validation: Rows,
     pub(crate) validation_labels: Labels,
-    pub(crate) searched: Vec<usize>, // training items that validation searches
+    pub(crate) validation_database: Vec<usize>, // training items
 }
 
-impl Items {
+impl ModalityData {
     /// Fits the preparation on the training items; refuses a modality without any.
     pub(crate) fn new(
-        run: &Run,
+        config: &Config,
         training: &Training<'_>,
         name: &str,
-        analysis: &Analysis,
-    ) -> Result<Items> {
+    ) -> Result<ModalityData> {
         let view = training.train(name)?;
         if view.is_empty() {
             return Err(Error::content(format!(
                 "modality {name} has no training items; give the split some (train)"
             )));
         }
-        let own = run.raw.modality.get(name).and_then(|own| own.normalise);
+        let own = config.modality(name).and_then(|own| own.normalise);
         let normalise = own.unwrap_or(Normalise::Standard);
-        let preparation = match run.tuning(name)? {
-            None => Preparation::fit(training, name, normalise, analysis)?,
+        let preparation = match config.finetune(name) {
+            None => Preparation::fit(training, name, normalise)?,
             Some(_) if view.form() != "pictures" => {
                 return Err(Error::content(format!(
                     "modality {name} is {}: a network takes pictures; leave modality.{name}.network \
@@ -54,41 +49,41 @@ impl Items {
                     view.form()
                 )));
             }
-            Some(tuning) => {
-                Preparation::Pixels { recipe: tuning.recipe, network: tuning.architecture }
-            }
+            Some(finetune) => Preparation::Pixels {
+                recipe: finetune.recipe.clone(),
+                network: finetune.architecture,
+            },
         };
         let rows = preparation.rows(view.features())?;
         let held_out = training.validation(name)?;
-        let every = rows.len().div_ceil(run.raw.validation_database.max(1)).max(1);
-        Ok(Items {
+        let every = rows.len().div_ceil(config.validation_database()).max(1);
+        Ok(ModalityData {
             name: name.to_owned(),
             origin: view.origin().cloned(),
             labels: view.labels(),
             validation: preparation.rows(held_out.features())?,
             validation_labels: held_out.labels(),
-            searched: (0..rows.len()).step_by(every).collect(),
+            validation_database: (0..rows.len()).step_by(every).collect(),
             preparation,
             rows,
         })
     }
 
-    /// Every modality that a run learns.
-    pub(crate) fn every(
-        run: &Run,
-        training: &Training<'_>,
-        analysis: &dyn Fn(&str) -> Analysis,
-    ) -> Result<Vec<Items>> {
-        let one = |name: &&str| Items::new(run, training, name, &analysis(name));
-        modalities(run, training)?.iter().map(one).collect()
+    /// Every modality that is trained.
+    pub(crate) fn every(config: &Config, training: &Training<'_>) -> Result<Vec<ModalityData>> {
+        let one = |name: &&str| ModalityData::new(config, training, name);
+        modalities(config, training)?.iter().map(one).collect()
     }
 }
 
-/// The modalities that a run learns.
-pub(crate) fn modalities<'t>(run: &Run, training: &Training<'t>) -> Result<Vec<&'t str>> {
+/// The modalities that are trained.
+pub(crate) fn modalities<'t>(
+    config: &Config,
+    training: &Training<'t>,
+) -> Result<Vec<&'t str>> {
     let known: Vec<&str> = training.modalities().collect();
     let mut names = Vec::new();
-    for name in &run.raw.modalities {
+    for name in config.modalities() {
         let found = known.iter().find(|known| *known == name);
         names.push(*found.ok_or_else(|| {
             Error::unknown("modality", name.as_str(), known.iter().copied())
@@ -97,14 +92,13 @@ pub(crate) fn modalities<'t>(run: &Run, training: &Training<'t>) -> Result<Vec<&
     if names.is_empty() {
         names.clone_from(&known);
     }
-    if let Some(name) = run.raw.modality.keys().find(|name| !known.contains(&name.as_str()))
-    {
-        return Err(Error::unknown("modality", name.as_str(), known.iter().copied()));
+    if let Some(name) = config.configured_modalities().find(|name| !known.contains(name)) {
+        return Err(Error::unknown("modality", name, known.iter().copied()));
     }
-    let about = run.method.about();
-    if about.single && names.len() != 1 {
+    let info = config.method();
+    if info.single && names.len() != 1 {
         return Err(Error::Unsuitable {
-            method: about.name.into(),
+            method: info.name.into(),
             why: format!(
                 "learns one modality; choose one of {}, e.g. modalities = [\"{}\"]",
                 names.join(", "),
@@ -120,9 +114,9 @@ pub(crate) fn modalities<'t>(run: &Run, training: &Training<'t>) -> Result<Vec<&
 pub(crate) fn pairs<'i>(
     method: &str,
     training: &Training<'_>,
-    items: impl IntoIterator<Item = &'i Items>,
+    items: impl IntoIterator<Item = &'i ModalityData>,
 ) -> Result<Vec<Vec<usize>>> {
-    let items: Vec<&Items> = items.into_iter().collect();
+    let items: Vec<&ModalityData> = items.into_iter().collect();
     let mut found: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (m, side) in items.iter().enumerate() {
         let view = training.train(&side.name)?;
@@ -146,31 +140,4 @@ pub(crate) fn pairs<'i>(
     }
     let of = |m: usize| found.values().map(|unit| unit[m]).collect();
     Ok((0..items.len()).map(of).collect())
-}
-
-/// The mean MAP of the validation items over all directions, with these towers; `None` without
-/// validation items. A modality without any is still searched by the others.
-pub(crate) fn validate<'a>(
-    bits: Bits,
-    sides: impl Iterator<Item = (&'a Items, &'a Tower)>,
-) -> Result<Option<f64>> {
-    let sides: Vec<_> = sides.collect();
-    if sides.iter().all(|(side, _)| side.validation.is_empty()) {
-        return Ok(None);
-    }
-    let mut coded = Vec::new();
-    for (side, tower) in sides {
-        let codes = |rows: &Rows, items: &[usize]| -> Result<Codes> {
-            Ok(Codes::from_signs(bits, &outputs(tower, rows, items, &|_| {})?)?)
-        };
-        let held_out: Vec<usize> = (0..side.validation.len()).collect();
-        coded.push(Coded {
-            name: side.name.clone(),
-            queries: codes(&side.validation, &held_out)?,
-            query_labels: side.validation_labels.clone(),
-            database: codes(&side.rows, &side.searched)?,
-            database_labels: side.labels.select(&side.searched),
-        });
-    }
-    Ok(mean_map(&every_direction(&coded, &Options::default(), &|_| {})?))
 }

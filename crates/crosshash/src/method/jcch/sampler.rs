@@ -1,12 +1,12 @@
-//! Batches: which items of each modality are learnt from together.
+//! Batches: which items of each modality are used in one step.
 //!
 //! Where ids pair items, an epoch is a shuffle of all ids; a batch takes the next ids and every
-//! item that has one of them, in whatever modality, so items without partner are learnt from as
-//! well. Where no two modalities share an id, every modality draws for itself: a label at random,
+//! item that has one of them, in whatever modality, so items without partner are used as well. Where no two modalities share an id, every modality draws for itself: a label at random,
 //! then the next item of a shuffle of those that have it, so that labels are balanced (paper,
 //! section on unpaired data). The order depends on seed and epoch only.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crosshash_codes::Labels;
 use rand::seq::SliceRandom as _;
@@ -17,7 +17,7 @@ use crate::data::View;
 
 /// Item numbers of one batch, by modality, and which of them are pairs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Draw {
+pub(crate) struct BatchIndices {
     /// By modality.
     pub(crate) items: Vec<Vec<usize>>,
     /// Pairs of two modalities a < b: positions in `items[a]` and in `items[b]`.
@@ -78,10 +78,10 @@ impl Sampler {
     }
 
     /// The batches of an epoch, one after the other.
-    pub(crate) fn epoch(&self, seed: u64, epoch: usize, batch: usize) -> Batches<'_> {
+    pub(crate) fn epoch(self: &Arc<Self>, seed: u64, epoch: usize, batch: usize) -> Batches {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(1 + epoch as u64);
-        match self {
+        match &**self {
             Sampler::Joint(units) => {
                 let n = units.items.len() / units.modalities;
                 let mut order: Vec<usize> = (0..n).collect();
@@ -90,48 +90,56 @@ impl Sampler {
                 let size = n.div_ceil(steps).max(1);
                 // The last may hold what rounding left over.
                 let steps = n.div_ceil(size);
-                Batches { steps, next: 0, size, source: Source::Joint(units, order) }
+                let sampler = Arc::clone(self);
+                Batches { sampler, steps, next: 0, size, source: Source::Joint(order) }
             }
             Sampler::Apart(by_label, most) => {
                 let steps = most.div_ceil(batch).max(1);
-                let queues = by_label.iter().map(|labels| Queue::new(labels)).collect();
+                let queues = by_label.iter().map(|labels| Queue::new(labels.len())).collect();
                 let source = Source::Apart(queues, Box::new(rng));
-                Batches { steps, next: 0, size: batch, source }
+                let sampler = Arc::clone(self);
+                Batches { sampler, steps, next: 0, size: batch, source }
             }
         }
     }
 }
 
 /// The batches of one epoch.
-pub(crate) struct Batches<'a> {
+pub(crate) struct Batches {
+    sampler: Arc<Sampler>,
     steps: usize,
     next: usize,
     size: usize,
-    source: Source<'a>,
+    source: Source,
 }
 
-enum Source<'a> {
-    Joint(&'a Units, Vec<usize>),
-    Apart(Vec<Queue<'a>>, Box<ChaCha8Rng>),
+enum Source {
+    Joint(Vec<usize>), // the order of ids
+    Apart(Vec<Queue>, Box<ChaCha8Rng>),
 }
 
-impl Iterator for Batches<'_> {
-    type Item = Draw;
+impl Iterator for Batches {
+    type Item = BatchIndices;
 
-    fn next(&mut self) -> Option<Draw> {
+    fn next(&mut self) -> Option<BatchIndices> {
         if self.next == self.steps {
             return None;
         }
         let start = self.next * self.size;
         self.next += 1;
-        Some(match &mut self.source {
-            Source::Joint(units, order) => {
-                units.draw(&order[start..(start + self.size).min(order.len())])
+        Some(match (&*self.sampler, &mut self.source) {
+            (Sampler::Joint(units), Source::Joint(order)) => {
+                units.batch(&order[start..(start + self.size).min(order.len())])
             }
-            Source::Apart(queues, rng) => Draw {
-                items: queues.iter_mut().map(|q| q.take(self.size, rng)).collect(),
+            (Sampler::Apart(by_label, _), Source::Apart(queues, rng)) => BatchIndices {
+                items: queues
+                    .iter_mut()
+                    .zip(by_label)
+                    .map(|(queue, labels)| queue.take(labels, self.size, rng))
+                    .collect(),
                 pairs: Vec::new(),
             },
+            _ => unreachable!("a source is made by its sampler"),
         })
     }
 
@@ -141,13 +149,13 @@ impl Iterator for Batches<'_> {
     }
 }
 
-impl ExactSizeIterator for Batches<'_> {}
+impl ExactSizeIterator for Batches {}
 
 impl Units {
     /// The items of some ids, and their pairs.
-    fn draw(&self, ids: &[usize]) -> Draw {
+    fn batch(&self, ids: &[usize]) -> BatchIndices {
         let modalities = self.modalities;
-        let mut draw = Draw { items: vec![Vec::new(); modalities], pairs: Vec::new() };
+        let mut draw = BatchIndices { items: vec![Vec::new(); modalities], pairs: Vec::new() };
         for a in 0..modalities {
             for b in a + 1..modalities {
                 draw.pairs.push((a, b, Vec::new(), Vec::new()));
@@ -173,25 +181,29 @@ impl Units {
 }
 
 /// Items by label, each label's in a shuffled round.
-struct Queue<'a> {
-    labels: &'a [Vec<usize>],
+struct Queue {
     rounds: Vec<Vec<usize>>,
 }
 
-impl<'a> Queue<'a> {
-    fn new(labels: &'a [Vec<usize>]) -> Queue<'a> {
-        Queue { labels, rounds: vec![Vec::new(); labels.len()] }
+impl Queue {
+    fn new(labels: usize) -> Queue {
+        Queue { rounds: vec![Vec::new(); labels] }
     }
 
-    fn take(&mut self, count: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
-        if self.labels.is_empty() {
+    fn take(
+        &mut self,
+        labels: &[Vec<usize>],
+        count: usize,
+        rng: &mut ChaCha8Rng,
+    ) -> Vec<usize> {
+        if labels.is_empty() {
             return Vec::new();
         }
         let mut next = || {
-            let label = rng.random_range(0..self.labels.len());
+            let label = rng.random_range(0..labels.len());
             let round = &mut self.rounds[label];
             if round.is_empty() {
-                round.extend(&self.labels[label]);
+                round.extend(&labels[label]);
                 round.shuffle(rng);
             }
             round.pop()
@@ -212,13 +224,13 @@ mod tests {
         Modality::new("m", ids, Features::Dense(features), labels).unwrap()
     }
 
-    fn sampler(modalities: &[&Modality]) -> Sampler {
+    fn sampler(modalities: &[&Modality]) -> Arc<Sampler> {
         let items: Vec<Vec<usize>> =
             modalities.iter().map(|m| (0..m.len()).collect()).collect();
         let views: Vec<View<'_>> =
             modalities.iter().zip(&items).map(|(m, items)| m.view(items)).collect();
         let labels: Vec<Labels> = modalities.iter().map(|m| m.labels().clone()).collect();
-        Sampler::new(&views, &labels)
+        Arc::new(Sampler::new(&views, &labels))
     }
 
     #[test]

@@ -5,11 +5,12 @@
 //! 0.9, decay 1e-4; linear layers are stored outputs x inputs.
 
 use burn::tensor::{DType, Device, Tensor, TensorData, activation::relu};
-use crosshash::data::Sparse;
-use crosshash::method::jcch::{Loss, Pairs, Part, Weights, objective};
-use crosshash::optimise::{Param, Sgd};
-use crosshash::tower::{Batch, Matrix, Shape, Tower};
 use safetensors::SafeTensors;
+
+use super::loss::{Loss, Pairs, Part, PartTerms, Weights, loss};
+use crate::data::Sparse;
+use crate::optimise::{Param, Sgd};
+use crate::tower::{Batch, Matrix, Shape, Tower};
 
 const WEIGHTS: Weights = Weights { lambda: 0.04, mu: 0.1, beta: 0.2 };
 const ALPHA: f64 = 0.1;
@@ -50,7 +51,7 @@ impl Golden {
     }
 
     /// A linear layer of the file as ours: inputs x outputs.
-    fn turned(&self, name: &str) -> (Vec<f32>, usize) {
+    fn transposed(&self, name: &str) -> (Vec<f32>, usize) {
         let (values, inputs) = self.single(name);
         let outputs = values.len() / inputs;
         let at = |k: usize| values[(k % outputs) * inputs + k / outputs];
@@ -60,7 +61,7 @@ impl Golden {
     /// Hash and classifier of a tower side by side.
     fn heads(&self, when: &str, tower: &str, part: &str) -> (Vec<f32>, usize) {
         let get = |head: &str| match part {
-            "weight" => self.turned(&format!("{when}.{tower}.{head}.weight")),
+            "weight" => self.transposed(&format!("{when}.{tower}.{head}.weight")),
             _ => self.single(&format!("{when}.{tower}.{head}.bias")),
         };
         let ((hash, r), (cls, c)) = (get("hash"), get("cls"));
@@ -104,8 +105,8 @@ fn terms_and_gradients_in_double_precision() {
         });
     }
     let pairs = [Pairs { parts: [0, 1], rows: None }];
-    let loss = objective(parts, &pairs, &centres, WEIGHTS).expect("two parts");
-    let sum = |f: fn(&crosshash::method::jcch::Terms) -> &Tensor<1>| -> f64 {
+    let loss = loss(parts, &pairs, &centres, WEIGHTS).expect("two parts");
+    let sum = |f: fn(&PartTerms) -> &Tensor<1>| -> f64 {
         loss.terms.iter().map(|terms| scalar(f(terms))).sum()
     };
     let unary = sum(|t| &t.classification) + WEIGHTS.lambda * sum(|t| &t.attraction);
@@ -143,7 +144,7 @@ fn three_steps_of_training() {
             values,
         };
         let tower = |name: &str, sparse: bool| {
-            let (weight, hidden) = golden.turned(&format!("param.{name}.hidden.weight"));
+            let (weight, hidden) = golden.transposed(&format!("param.{name}.hidden.weight"));
             let width = weight.len() / hidden;
             let shape =
                 Shape { width, sparse, hidden, bits: 16, classes: 6, network: None };
@@ -184,12 +185,12 @@ fn three_steps_of_training() {
             });
             let pairs = [Pairs { parts: [0, 1], rows: None }];
             let Loss { total, .. } =
-                objective(parts.collect(), &pairs, &centres.leaf(), WEIGHTS)
+                loss(parts.collect(), &pairs, &centres.leaf(), WEIGHTS)
                     .expect("parts");
             let mut grads = total.backward();
-            let loss: f32 = total.into_scalar();
+            let value: f32 = total.into_scalar();
             let wanted = golden.value(&format!("loss.{step}"));
-            assert!((f64::from(loss) - wanted).abs() < 1e-5 * wanted, "{loss} {wanted}");
+            assert!((f64::from(value) - wanted).abs() < 1e-5 * wanted, "{value} {wanted}");
             for ((tower, batch), out) in towers.iter_mut().zip(outputs) {
                 tower.step(&mut grads, batch, out, [sgd; 2]);
             }
@@ -205,7 +206,7 @@ fn three_steps_of_training() {
         for ((tower, _), name) in towers.iter_mut().zip(["image", "text"]) {
             let found = tower.matrices(false);
             let wanted = [
-                golden.turned(&format!("after3.{name}.hidden.weight")),
+                golden.transposed(&format!("after3.{name}.hidden.weight")),
                 golden.single(&format!("after3.{name}.hidden.bias")),
                 golden.heads("after3", name, "weight"),
                 golden.heads("after3", name, "bias"),

@@ -1,4 +1,4 @@
-//! The weight of the quantisation loss, held by a controller.
+//! The weight of the quantisation loss, set by a controller.
 //!
 //! The paper sets alpha "such that the quantization loss of both modalities is around 0.15" and
 //! says no more. Here, per modality and step, with e a running mean of the loss:
@@ -8,8 +8,8 @@
 //! k = clamp( 60 / steps of the whole training, 0.1, 0.3 )
 //! ```
 //!
-//! Short trainings steer harder, or they would end on the way; more than 0.3 would swing, because
-//! e lags by some 20 steps. When the learning rate falls, outputs grow calmer and the loss may
+//! Short trainings use a larger gain, or they would end before the target is reached; more than 0.3
+//! would oscillate, because e lags by some 20 steps. When the learning rate falls, updates become smaller and the loss may
 //! settle a little below the target: the weights no longer follow alpha then.
 
 use serde::{Deserialize, Serialize};
@@ -29,13 +29,13 @@ pub(crate) struct Alpha {
 }
 
 impl Alpha {
-    /// An alpha that stays.
+    /// A fixed alpha.
     pub(crate) fn fixed(value: f64) -> Alpha {
         Alpha { value, mean: None, target: None, gain: 0.0 }
     }
 
-    /// An alpha that steers the loss to a target within a training of so many steps.
-    pub(crate) fn towards(target: f64, steps: usize) -> Alpha {
+    /// An alpha that is controlled so that the loss reaches a target, in a training of so many steps.
+    pub(crate) fn controlled(target: f64, steps: usize) -> Alpha {
         let gain = (STEPS / steps.max(1) as f64).clamp(GAIN.0, GAIN.1);
         Alpha { value: 0.1, mean: None, target: Some(target), gain }
     }
@@ -45,8 +45,8 @@ impl Alpha {
         self.value
     }
 
-    /// Hears the loss of one step.
-    pub(crate) fn hear(&mut self, loss: f64) {
+    /// Records the loss of one step and updates the weight.
+    pub(crate) fn record(&mut self, loss: f64) {
         let mean = MEMORY * self.mean.unwrap_or(loss) + (1.0 - MEMORY) * loss;
         self.mean = Some(mean);
         if let Some(target) = self.target {
@@ -65,23 +65,23 @@ mod tests {
     fn settles_at_the_target() {
         let loss = |alpha: f64| 0.3 / (1.0 + alpha);
         for steps in [200, 3000] {
-            let mut alpha = Alpha::towards(0.15, steps);
+            let mut alpha = Alpha::controlled(0.15, steps);
             for _ in 0..steps {
-                alpha.hear(loss(alpha.value()));
+                alpha.record(loss(alpha.value()));
             }
             assert!((loss(alpha.value()) - 0.15).abs() < 0.005, "alpha {}", alpha.value());
         }
         let mut fixed = Alpha::fixed(0.4);
-        fixed.hear(1.0);
+        fixed.record(1.0);
         assert_eq!(fixed.value(), 0.4);
     }
 
     #[test]
     fn stays_in_its_range() {
-        let mut alpha = Alpha::towards(0.15, 9000);
-        (0..2000).for_each(|_| alpha.hear(0.9));
+        let mut alpha = Alpha::controlled(0.15, 9000);
+        (0..2000).for_each(|_| alpha.record(0.9));
         assert_eq!(alpha.value(), 100.0);
-        (0..9000).for_each(|_| alpha.hear(0.0));
+        (0..9000).for_each(|_| alpha.record(0.0));
         assert_eq!(alpha.value(), 1e-3);
     }
 }

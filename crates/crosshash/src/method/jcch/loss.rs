@@ -1,119 +1,68 @@
-//! JCCH: joint cluster unary loss (Zhang, Li and Zhang, *Joint Cluster Unary Loss for Efficient
-//! Cross-Modal Hashing*, 2019).
-//!
-//! ```text
-//! L = sum_m ( L_u^m + mu L_1^m + alpha_m L_q^m ) + beta sum_{m < m'} L_pair^{m m'}
-//! ```
-//!
-//! One set of centres is shared by all modalities, two or any number; with one modality and
-//! beta 0 this is SCDH. Departures: every term is a mean over the items of the batch; one alpha
-//! per modality; the pair term counts the pairs that are in the batch, per two modalities, and
-//! is absent where there are none.
+//! The loss of JCCH over the parts of a batch: the sum of its terms.
 
 use burn::tensor::{Int, Tensor};
 
-use super::{About, Fitting, Learning, Method};
-use crate::Result;
-use crate::config::Run;
-use crate::data::{Analysis, Training};
 use crate::loss::{classifier, pair, quantisation, unary};
-use crate::train::Trainer;
 
-/// JCCH.
-pub(super) struct Jcch;
-
-impl Method for Jcch {
-    fn about(&self) -> About {
-        ABOUT
-    }
-
-    fn tunes(&self) -> bool {
-        true
-    }
-
-    fn begin<'r>(
-        &self,
-        run: &'r Run,
-        training: &Training<'_>,
-        analysis: &dyn Fn(&str) -> Analysis,
-    ) -> Result<Box<dyn Fitting<'r> + 'r>> {
-        Ok(Box::new(Trainer::new(run, training, analysis)?))
-    }
-}
-
-pub(super) const ABOUT: About = About {
-    name: "jcch",
-    title: "joint cluster unary loss, coefficients of the improved bound",
-    paper: "Zhang, Li, Zhang: Joint Cluster Unary Loss for Efficient Cross-Modal Hashing, ICMR",
-    year: 2019,
-    cost: "O(n (towers + r C))",
-    pairs: false,
-    single: false,
-    labels: true,
-    learning: Learning::Epochs,
-    seeded: true,
-    codes: true,
-};
-
-/// What the terms are weighed by.
+/// The weights of the terms.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Weights {
+pub(crate) struct Weights {
     /// Attraction to the centres.
-    pub lambda: f64,
+    pub(crate) lambda: f64,
     /// Classifier.
-    pub mu: f64,
+    pub(crate) mu: f64,
     /// Pairs.
-    pub beta: f64,
+    pub(crate) beta: f64,
 }
 
 /// One modality's part of a batch.
-pub struct Part {
+pub(crate) struct Part {
     /// Outputs of the hash layer, n x bits.
-    pub hash: Tensor<2>,
+    pub(crate) hash: Tensor<2>,
     /// Outputs of the classifier, n x C.
-    pub logits: Tensor<2>,
+    pub(crate) logits: Tensor<2>,
     /// Weights of the classification term, n x C.
-    pub q: Tensor<2>,
+    pub(crate) q: Tensor<2>,
     /// Weights of the attraction term, n x C.
-    pub u: Tensor<2>,
+    pub(crate) u: Tensor<2>,
     /// `y / |Y_i|`, n x C.
-    pub shares: Tensor<2>,
+    pub(crate) shares: Tensor<2>,
     /// Weight of the quantisation term.
-    pub alpha: f64,
+    pub(crate) alpha: f64,
 }
 
 /// Rows of two parts that are pairs.
-pub struct Pairs {
+pub(crate) struct Pairs {
     /// The two parts, by number.
-    pub parts: [usize; 2],
+    pub(crate) parts: [usize; 2],
     /// Their rows, one pair after the other; none if all rows are, in order.
-    pub rows: Option<[Tensor<1, Int>; 2]>,
+    pub(crate) rows: Option<[Tensor<1, Int>; 2]>,
 }
 
 /// The terms of one part, unweighted.
-pub struct Terms {
+pub(crate) struct PartTerms {
     /// `sum q (-log p)`.
-    pub classification: Tensor<1>,
+    pub(crate) classification: Tensor<1>,
     /// `sum u d`.
-    pub attraction: Tensor<1>,
+    pub(crate) attraction: Tensor<1>,
     /// The classifier's.
-    pub classifier: Tensor<1>,
+    pub(crate) classifier: Tensor<1>,
     /// The quantisation loss.
-    pub quantisation: Tensor<1>,
+    pub(crate) quantisation: Tensor<1>,
 }
 
 /// The loss with its terms.
-pub struct Loss {
-    /// What is minimised.
-    pub total: Tensor<1>,
+pub(crate) struct Loss {
+    /// The weighted sum.
+    pub(crate) total: Tensor<1>,
     /// By part.
-    pub terms: Vec<Terms>,
+    pub(crate) terms: Vec<PartTerms>,
     /// The pair term, if there are pairs.
-    pub pair: Option<Tensor<1>>,
+    pub(crate) pair: Option<Tensor<1>>,
 }
 
-/// The objective over the parts of a batch; `None` if there are no parts.
-pub fn objective(
+/// The loss over the parts of a batch; `None` if there are no parts.
+pub(crate) fn loss(
     parts: Vec<Part>,
     pairs: &[Pairs],
     centres: &Tensor<2>,
@@ -148,7 +97,7 @@ pub fn objective(
             + unary.attraction.clone() * weights.lambda
             + classifier.clone() * weights.mu
             + quantisation.clone() * alpha);
-        terms.push(Terms {
+        terms.push(PartTerms {
             classification: unary.classification,
             attraction: unary.attraction,
             classifier,

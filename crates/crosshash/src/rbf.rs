@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::data::Sparse;
-use crate::product::{Factor, accumulate};
+use crate::gemm::{Factor, accumulate};
 use crate::tower::{Batch, Pixels};
 
 /// Centres and scale.

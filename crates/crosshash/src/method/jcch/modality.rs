@@ -1,78 +1,79 @@
-//! What is learnt of one modality, and from what.
+//! One modality of a JCCH training: its data, its tower and its coefficients.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use rand_chacha::ChaCha8Rng;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::config::Run;
-use crate::data::{Analysis, Training};
-use crate::method::Items;
-use crate::method::jcch::{Pairs, Part};
+use super::Settings;
+use super::loss::{Pairs, Part};
+use super::sampler::BatchIndices;
+use crate::config::Config;
+use crate::data::Training;
+use crate::image_rows::{Augment, Look};
+use crate::method::ModalityData;
 use crate::optimise::{Sgd, schedule};
-use crate::pixels::{Augment, Look};
 use crate::prepare::Rows;
-use crate::sample::Draw;
-use crate::supervise::{self, Coefficients};
+use crate::supervise::{self, Coefficients, Kind};
 use crate::tower::{Batch, Outputs, Tower};
 use crate::{Error, Result};
 
-pub(super) struct Learner {
-    pub(super) items: Items,
+pub(super) struct ModalityTrainer {
+    pub(super) data: ModalityData,
     pub(super) tower: Tower,
     coefficients: Coefficients,
-    rates: [f64; 2], // of the first layer (or network) and of the heads
+    learning_rates: [f64; 2], // of the first layer (or network) and of the heads
     augment: Option<Augment>,
-    seed: u64, // of what varies in pictures
+    seed: u64, // of the augmentation
 }
 
-impl Learner {
-    /// Fits the preparation and the coefficients on the training items, draws first weights.
+impl ModalityTrainer {
+    /// Fits the preparation and the coefficients on the training items, draws the initial weights.
     pub(super) fn new(
-        run: &Run,
+        config: &Config,
+        settings: &Settings,
         training: &Training<'_>,
         name: &str,
-        analysis: &Analysis,
         rng: &mut ChaCha8Rng,
         device: &Device,
-    ) -> Result<Learner> {
-        let raw = &run.raw;
-        let mut items = Items::new(run, training, name, analysis)?;
+    ) -> Result<ModalityTrainer> {
+        let mut data = ModalityData::new(config, training, name)?;
         let options = supervise::Options {
-            kind: run.coefficients,
-            anchors: raw.anchors,
-            scale: run.scale,
-            seed: raw.seed,
+            kind: settings.coefficients.unwrap_or(Kind::Auto),
+            anchors: settings.anchors,
+            scale: settings.scale,
+            seed: config.seed(),
             ..supervise::Options::default()
         };
-        let found = supervise::supervise(&items.labels, &options, &|_| {});
+        let found = supervise::supervise(&data.labels, &options, &|_| {});
         let coefficients = found
             .map_err(|err| Error::content(format!("modality {name}: {err}")))?
             .coefficients;
-        let shape = run.shape(name, &items.preparation, items.labels.classes());
-        let Some(tuning) = run.tuning(name)? else {
-            return Ok(Learner {
+        let shape = config.shape(name, &data.preparation, data.labels.classes());
+        let Some(finetune) = config.finetune(name) else {
+            return Ok(ModalityTrainer {
                 tower: Tower::new(shape, rng, device),
-                rates: run.rates(name, shape.hidden, raw.rate),
+                learning_rates: config.learning_rates(name, shape.hidden),
                 augment: None,
                 seed: 0,
-                items,
+                data,
                 coefficients,
             });
         };
-        let network = tuning.network(rng)?;
-        let (depth, augment) = (tuning.depth, tuning.augment);
-        for rows in [&mut items.rows, &mut items.validation] {
-            // What does not change need not be computed again.
+        let network = finetune.network(rng)?;
+        let (depth, augment) = (finetune.depth, finetune.augment);
+        for rows in [&mut data.rows, &mut data.validation] {
+            // Outputs of fixed layers on fixed pictures are computed once.
             if let (Rows::Pixels(rows), None) = (rows, augment) {
                 rows.keep(&network, depth.frozen)?;
             }
         }
         let tower = Tower::tuned(shape, network, depth, rng, device);
-        let (rates, seed) = (tuning.rates, raw.seed ^ xxh3_64(name.as_bytes()));
-        Ok(Learner { tower, rates, augment, seed, items, coefficients })
+        let learning_rates = finetune.learning_rates;
+        let seed = config.seed() ^ xxh3_64(name.as_bytes());
+        Ok(ModalityTrainer { tower, learning_rates, augment, seed, data, coefficients })
     }
 
-    /// Some training items, as this step sees them.
+    /// The rows of some training items in one step.
     pub(super) fn batch(
         &self,
         items: &[usize],
@@ -80,12 +81,12 @@ impl Learner {
         step: usize,
     ) -> Result<Batch> {
         let look = Look { seed: self.seed, epoch, step };
-        self.items.rows.training_batch(items, look, self.augment)
+        self.data.rows.training_batch(items, look, self.augment)
     }
 
-    /// How the first layer and the heads are stepped in an epoch.
-    pub(super) fn steps(&self, run: &Run, epoch: usize) -> [Sgd; 2] {
-        self.rates.map(|rate| sgd(run, rate, run.raw.decay, epoch))
+    /// The optimiser steps of the first layer and of the heads in an epoch.
+    pub(super) fn sgd(&self, config: &Config, epoch: usize) -> [Sgd; 2] {
+        self.learning_rates.map(|rate| sgd(config, rate, config.weight_decay(), epoch))
     }
 
     /// This modality's part of the objective.
@@ -96,7 +97,7 @@ impl Learner {
         alpha: f64,
         device: &Device,
     ) -> Part {
-        let labels = &self.items.labels;
+        let labels = &self.data.labels;
         let classes = labels.classes();
         let mut q = vec![0.0; items.len() * classes];
         let mut u = q.clone();
@@ -120,21 +121,21 @@ impl Learner {
     }
 }
 
-/// The step of an epoch for parameters of one rate.
-pub(super) fn sgd(run: &Run, rate: f64, decay: f64, epoch: usize) -> Sgd {
+/// The optimiser step of an epoch for parameters of one learning rate.
+pub(super) fn sgd(config: &Config, rate: f64, decay: f64, epoch: usize) -> Sgd {
     #[expect(clippy::cast_possible_truncation, reason = "training is single precision")]
-    let [rate, momentum, decay] = [rate, run.raw.momentum, decay].map(|x| x as f32);
-    Sgd { rate: schedule(rate, epoch, run.raw.epochs), momentum, decay }
+    let [rate, momentum, decay] = [rate, config.momentum(), decay].map(|x| x as f32);
+    Sgd { rate: schedule(rate, epoch, config.epochs()), momentum, decay }
 }
 
 /// The pairs of a batch, by the numbers of the parts that are present.
-pub(super) fn pairs(draw: &Draw, present: &[usize], device: &Device) -> Vec<Pairs> {
+pub(super) fn pairs(indices: &BatchIndices, present: &[usize], device: &Device) -> Vec<Pairs> {
     let part = |m: usize| present.iter().position(|&other| other == m);
     let mut all = Vec::new();
-    for (a, b, left, right) in &draw.pairs {
+    for (a, b, left, right) in &indices.pairs {
         let (Some(x), Some(y)) = (part(*a), part(*b)) else { continue };
         let whole =
-            left.len() == draw.items[*a].len() && left.len() == draw.items[*b].len();
+            left.len() == indices.items[*a].len() && left.len() == indices.items[*b].len();
         let index = |rows: &[usize]| {
             let rows: Vec<i64> = rows.iter().map(|&row| row as i64).collect();
             let shape = [rows.len()];

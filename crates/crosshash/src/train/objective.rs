@@ -1,0 +1,76 @@
+//! What a gradient method supplies to the training loop.
+
+use crate::Result;
+use crate::checkpoint::Arrays;
+use crate::method::ModalityData;
+use crate::model::Model;
+use crate::tower::Tower;
+
+use super::{Epoch, Terms};
+
+/// A position in a training: both are counted from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// The epoch.
+    pub(crate) epoch: usize,
+    /// The step of the epoch.
+    pub(crate) step: usize,
+}
+
+/// A gradient method. It owns its networks and their optimisers, any number of each: a method with
+/// two players owns both and alternates between them in [`Objective::step`]. The loop
+/// ([`TrainingSession`](super::TrainingSession)) does everything else: epochs, validation, the best
+/// epoch, the divergence guard, checkpoints and resuming.
+///
+/// Everything random depends on the seed, the epoch and the step only, so that a resumed training
+/// repeats the undisturbed one bit for bit.
+pub(crate) trait Objective: Send {
+    /// Prepares an epoch of which `done` steps have been taken already; returns its number of steps.
+    fn begin_epoch(&mut self, epoch: usize, done: usize) -> usize;
+
+    /// One step: forward, backward, update. Records the terms of the loss; returns the number of
+    /// items that were used.
+    fn step(&mut self, at: Position, terms: &mut Terms) -> Result<usize>;
+
+    /// Called after the last step of an epoch: alternating updates, guards of the method.
+    fn end_epoch(&mut self, at: Position, terms: &Terms, history: &[Epoch]) -> Result<()>;
+
+    /// The learning rate of an epoch, for the record.
+    fn learning_rate(&self, epoch: usize) -> f64;
+
+    /// Applies updates that are still pending (lazy rows of sparse layers).
+    fn flush(&mut self);
+
+    /// The data and the tower of every modality; call [`Objective::flush`] before.
+    fn towers(&self) -> Vec<(&ModalityData, &Tower)>;
+
+    /// Every array that training changes. `full`: with the state of the optimisers, pending updates and
+    /// buffers, so that training can go on exactly; otherwise what the model needs.
+    fn arrays(&self, full: bool) -> Arrays;
+
+    /// Restores what [`Objective::arrays`] returned, in the given epoch.
+    fn restore(&mut self, arrays: Arrays, full: bool, epoch: usize) -> Result<()>;
+
+    /// State other than arrays, saved with a checkpoint.
+    fn state(&self) -> Result<toml::Table> {
+        Ok(toml::Table::new())
+    }
+
+    /// Restores [`Objective::state`]; called before [`Objective::restore`].
+    fn set_state(&mut self, _state: toml::Table) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether this epoch begins another phase, which starts from the best epoch so far.
+    fn begins_phase(&self, _epoch: usize) -> bool {
+        false
+    }
+
+    /// Begins the next phase; the weights are those of the best epoch so far.
+    fn next_phase(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The model with the present weights.
+    fn into_model(self: Box<Self>, labels: Vec<String>) -> Result<Model>;
+}
