@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use crosshash::Config;
-use crosshash::data::{Analysis, Plan};
+use crosshash::data::Plan;
 use serde_json::json;
 
 use super::peer::{self, Peer};

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
 use crosshash::Config;
 use crosshash::data::synth::{Recipe, SynthForm, SynthModality, synth};
-use crosshash::data::{self, Analysis, Choice, Dataset, Features, Modality, Plan, Sparse};
+use crosshash::data::{self, Choice, Dataset, Features, Modality, Plan, Sparse};
 use crosshash::supervise::{self, Part};
 use crosshash::train::Step;
 use crosshash_codes::{Labels, npy};
@@ -409,8 +409,7 @@ fn measure(args: &Args, folder: &Path, form: Form) -> Result<Measured> {
     let batch = format!("batch_size={}", args.batch);
     let epochs = if form == Form::Streamed { 1 } else { EPOCHS };
     // The rate stays as it is: the schedule would begin to lower it at 60 % of the epochs.
-    let config =
-        Config::parse(&settings, &[batch, format!("epochs={}", 10 * epochs)])?;
+    let config = Config::parse(&settings, &[batch, format!("epochs={}", 10 * epochs)])?;
     let (dataset, plan) = match form {
         Form::Streamed => {
             let opened = data::open(folder, None)?;

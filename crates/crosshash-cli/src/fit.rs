@@ -222,7 +222,8 @@ impl History {
         }
         let mut out = String::from("epoch,seconds,learning_rate,loss,validation_map");
         names.iter().for_each(|name| out += &format!(",{name}"));
-        let cell = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+        let cell =
+            |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
         for (row, seconds) in self.epochs.iter().zip(&self.seconds) {
             let Epoch { epoch, learning_rate, loss, map, .. } = row;
             out += &format!("\n{epoch},{seconds:.3},{learning_rate},{loss},{}", cell(*map));

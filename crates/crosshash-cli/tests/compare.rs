@@ -94,7 +94,10 @@ fn what_is_wrong_is_said_before_any_training() {
     let out = folder.path().display().to_string();
     for (more, wanted) in [
         (["--methods", "jcch,magic"], "no method named \"magic\"; there are: jcch"),
-        (["--set", "magic:learning_rate=1"], "--set magic:learning_rate=1: no method named \"magic\""),
+        (
+            ["--set", "magic:learning_rate=1"],
+            "--set magic:learning_rate=1: no method named \"magic\"",
+        ),
         (["--set", "epoch=1"], "unknown field `epoch`"),
         (["--bits", "0"], "bits"),
     ] {

@@ -123,7 +123,8 @@ fn an_interrupted_run_goes_on_exactly() {
     let (stopped, straight) = (path(dir.path(), "stopped"), path(dir.path(), "straight"));
     let arguments = |run: &str| -> Vec<String> {
         let args = ["train", &data, "--out", run, "--bits", "16", "--set", "epochs=40"];
-        let more = ["--set", "hidden=32", "--set", "hidden_sparse=32", "--set", "batch_size=8"];
+        let more =
+            ["--set", "hidden=32", "--set", "hidden_sparse=32", "--set", "batch_size=8"];
         args.iter().chain(&more).map(|&arg| arg.to_owned()).collect()
     };
     let mut child = Command::new(env!("CARGO_BIN_EXE_crosshash"))

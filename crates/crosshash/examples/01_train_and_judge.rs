@@ -36,7 +36,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // The configuration is parsed and checked once; an empty text means the defaults. The keys are
     // those of `crosshash train --set`.
-    let settings = "bits = 32\nhidden = 64\nhidden_sparse = 64\nepochs = 15\nlearning_rate = 0.05";
+    let settings =
+        "bits = 32\nhidden = 64\nhidden_sparse = 64\nepochs = 15\nlearning_rate = 0.05";
     let config = Config::parse(settings, &[])?;
 
     // Train. `config.fit(&training, &mut ())` does the same in one call.

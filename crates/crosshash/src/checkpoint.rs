@@ -1,19 +1,6 @@
 //! Arrays of numbers in a safetensors file, written whole or not at all, checked when read; and
 //! the checkpoint of a training in progress: every matrix with its velocity, the best matrices
 //! so far, and the state as TOML in the file's metadata, so that one file is one moment.
-//!
-//! ```
-//! use crosshash::checkpoint::Arrays;
-//!
-//! let folder = tempfile::tempdir()?;
-//! let path = folder.path().join("arrays.safetensors");
-//! let mut arrays = Arrays::default();
-//! arrays.push("weights".into(), 2, vec![1.0, 2.0, 3.0, 4.0]);
-//! arrays.write(&path, "a note")?;
-//! let (mut read, note) = Arrays::read(&path)?;
-//! assert_eq!((read.take("weights")?.values[3], note.as_str()), (4.0, "a note"));
-//! # Ok::<(), crosshash::Error>(())
-//! ```
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -27,25 +14,25 @@ use crate::{Error, Result};
 
 /// A matrix by rows.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Array {
+pub(crate) struct Array {
     /// Columns.
-    pub columns: usize,
+    pub(crate) columns: usize,
     /// Values.
-    pub values: Vec<f32>,
+    pub(crate) values: Vec<f32>,
 }
 
 /// Named matrices.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Arrays(BTreeMap<String, Array>);
+pub(crate) struct Arrays(BTreeMap<String, Array>);
 
 impl Arrays {
     /// Adds one.
-    pub fn push(&mut self, name: String, columns: usize, values: Vec<f32>) {
+    pub(crate) fn push(&mut self, name: String, columns: usize, values: Vec<f32>) {
         self.0.insert(name, Array { columns, values });
     }
 
     /// Takes one out by name.
-    pub fn take(&mut self, name: &str) -> Result<Array> {
+    pub(crate) fn take(&mut self, name: &str) -> Result<Array> {
         match self.0.remove(name) {
             Some(array) => Ok(array),
             None => Err(Error::unknown("array", name, self.0.keys().map(String::as_str))),
@@ -63,14 +50,14 @@ impl Arrays {
     }
 
     /// Adds copies of others, their names after a prefix.
-    pub fn extend(&mut self, prefix: &str, others: &Arrays) {
+    pub(crate) fn extend(&mut self, prefix: &str, others: &Arrays) {
         let named = others.0.iter().map(|(name, a)| (format!("{prefix}{name}"), a.clone()));
         self.0.extend(named);
     }
 
     /// Takes out those whose names begin with a prefix, which is cut off; `None` if there are
     /// none.
-    pub fn split(&mut self, prefix: &str) -> Option<Arrays> {
+    pub(crate) fn split(&mut self, prefix: &str) -> Option<Arrays> {
         let (inside, outside): (BTreeMap<_, _>, BTreeMap<_, _>) =
             std::mem::take(&mut self.0)
                 .into_iter()
@@ -81,7 +68,7 @@ impl Arrays {
     }
 
     /// Writes all, with a text.
-    pub fn write(&self, path: &Path, note: &str) -> Result<()> {
+    pub(crate) fn write(&self, path: &Path, note: &str) -> Result<()> {
         let fault = |err: SafeTensorError| {
             Error::content(format!("cannot be written: {err}")).at(path)
         };
@@ -107,13 +94,13 @@ impl Arrays {
     }
 
     /// Reads all, and the text.
-    pub fn read(path: &Path) -> Result<(Arrays, String)> {
+    pub(crate) fn read(path: &Path) -> Result<(Arrays, String)> {
         let bytes = fs_err::read(path)?;
         Arrays::from_bytes(&bytes).map_err(|err| err.at(path))
     }
 
     /// Reads from bytes.
-    pub fn from_bytes(bytes: &[u8]) -> Result<(Arrays, String)> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<(Arrays, String)> {
         let fault = |err: SafeTensorError| {
             Error::content(format!("damaged or not a safetensors file: {err}"))
         };

@@ -386,7 +386,10 @@ mod tests {
             ],
         )
         .unwrap();
-        assert_eq!((config.epochs(), config.batch_size(), config.bits().get()), (5, 64, 64));
+        assert_eq!(
+            (config.epochs(), config.batch_size(), config.bits().get()),
+            (5, 64, 64)
+        );
         let own = config.modality("image").unwrap();
         assert_eq!((own.hidden, own.learning_rate), (Some(9), Some(0.5)));
         assert_eq!(config.modalities(), ["image"]);

@@ -52,7 +52,7 @@ pub(crate) struct Look {
 
 /// Pictures of one modality, ready for a network.
 #[derive(Debug, Clone)]
-pub struct PixelRows {
+pub(crate) struct PixelRows {
     pictures: Pictures,
     recipe: Recipe,
     decoded: Arc<Decoded>,

@@ -20,18 +20,18 @@ const BLOCK: usize = 1 << 15;
 
 /// The constants of one step.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sgd {
+pub(crate) struct Sgd {
     /// Learning rate, eta.
-    pub rate: f32,
+    pub(crate) rate: f32,
     /// Momentum, m.
-    pub momentum: f32,
+    pub(crate) momentum: f32,
     /// Weight decay, w.
-    pub decay: f32,
+    pub(crate) decay: f32,
 }
 
 impl Sgd {
     /// One step on a piece of an array.
-    pub fn update(self, value: &mut [f32], velocity: &mut [f32], gradient: &[f32]) {
+    pub(crate) fn update(self, value: &mut [f32], velocity: &mut [f32], gradient: &[f32]) {
         let Sgd { rate, momentum, decay } = self;
         for ((p, v), g) in value.iter_mut().zip(velocity).zip(gradient) {
             *v = momentum * *v + (g + decay * *p);
@@ -40,7 +40,7 @@ impl Sgd {
     }
 
     /// The rest of a step on a piece of an array whose velocity holds `m v + g` already.
-    pub fn follow(self, value: &mut [f32], velocity: &mut [f32]) {
+    pub(crate) fn follow(self, value: &mut [f32], velocity: &mut [f32]) {
         let Sgd { rate, decay, .. } = self;
         for (p, v) in value.iter_mut().zip(velocity) {
             *v += decay * *p;
@@ -49,7 +49,7 @@ impl Sgd {
     }
 
     /// `A^k`: what `steps` steps without gradient do to (value, velocity).
-    pub fn idle(self, steps: u32) -> [[f64; 2]; 2] {
+    pub(crate) fn idle(self, steps: u32) -> [[f64; 2]; 2] {
         let (eta, m, w) =
             (f64::from(self.rate), f64::from(self.momentum), f64::from(self.decay));
         let mut base = [[1.0 - eta * w, -eta * m], [w, m]];
@@ -72,7 +72,7 @@ fn product(a: [[f64; 2]; 2], b: [[f64; 2]; 2]) -> [[f64; 2]; 2] {
 }
 
 /// The learning rate over time: times 0.1 at 60 % and again at 85 % of the epochs.
-pub fn schedule(rate: f32, epoch: usize, epochs: usize) -> f32 {
+pub(crate) fn schedule(rate: f32, epoch: usize, epochs: usize) -> f32 {
     match epoch * 100 {
         at if at >= epochs * 85 => rate * 0.01,
         at if at >= epochs * 60 => rate * 0.1,
@@ -82,7 +82,7 @@ pub fn schedule(rate: f32, epoch: usize, epochs: usize) -> f32 {
 
 /// A learnt matrix with its velocity.
 #[derive(Debug)]
-pub struct Param {
+pub(crate) struct Param {
     leaf: Tensor<2>,
     velocity: Vec<f32>,
     device: Device,
@@ -90,13 +90,13 @@ pub struct Param {
 
 impl Param {
     /// A matrix at rest.
-    pub fn new(values: Vec<f32>, columns: usize, device: &Device) -> Param {
+    pub(crate) fn new(values: Vec<f32>, columns: usize, device: &Device) -> Param {
         let velocity = vec![0.0; values.len()];
         Param::resume(values, velocity, columns, device)
     }
 
     /// A matrix in motion.
-    pub fn resume(
+    pub(crate) fn resume(
         values: Vec<f32>,
         velocity: Vec<f32>,
         columns: usize,
@@ -109,40 +109,40 @@ impl Param {
     }
 
     /// The matrix, to compute with.
-    pub fn leaf(&self) -> Tensor<2> {
+    pub(crate) fn leaf(&self) -> Tensor<2> {
         self.leaf.clone()
     }
 
     /// Rows and columns.
-    pub fn shape(&self) -> [usize; 2] {
+    pub(crate) fn shape(&self) -> [usize; 2] {
         self.leaf.dims()
     }
 
     /// A copy of the values, by rows.
-    pub fn values(&self) -> Vec<f32> {
+    pub(crate) fn values(&self) -> Vec<f32> {
         floats(self.leaf.clone().inner())
     }
 
     /// The velocity, by rows.
-    pub fn velocity(&self) -> &[f32] {
+    pub(crate) fn velocity(&self) -> &[f32] {
         &self.velocity
     }
 
     /// One step along the gradient that a backward pass left for this matrix; none if the pass
     /// did not touch it.
-    pub fn step(&mut self, grads: &mut Gradients, sgd: Sgd) {
+    pub(crate) fn step(&mut self, grads: &mut Gradients, sgd: Sgd) {
         let Some(gradient) = self.leaf.grad_remove(grads) else { return };
         let gradient = gradient.into_data();
         self.follow(gradient.as_slice().expect("single precision"), sgd);
     }
 
     /// Takes the gradient that a backward pass left for this matrix, by rows.
-    pub fn gradient(&self, grads: &mut Gradients) -> Option<Vec<f32>> {
+    pub(crate) fn gradient(&self, grads: &mut Gradients) -> Option<Vec<f32>> {
         self.leaf.grad_remove(grads).map(floats)
     }
 
     /// One step along a gradient, by rows.
-    pub fn follow(&mut self, gradient: &[f32], sgd: Sgd) {
+    pub(crate) fn follow(&mut self, gradient: &[f32], sgd: Sgd) {
         assert_eq!(gradient.len(), self.velocity.len(), "one gradient per value");
         // The backward pass is over: the values are ours alone and are not copied.
         let empty = Tensor::empty([1, 1], &self.device);

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use crate::data::{
     Dense, Features, Normaliser, Sparse, Standardiser, Training, Vocabulary,
 };
-use crate::rbf::Kernel;
+use crate::image_rows::{Augment, Look, PixelRows};
 use crate::network::{self, Architecture};
 use crate::picture::Recipe;
-use crate::image_rows::{Augment, Look, PixelRows};
+use crate::rbf::Kernel;
 use crate::tower::Batch;
 use crate::{Error, Result};
 
@@ -85,16 +85,18 @@ pub enum Normalise {
 
 impl Preparation {
     /// Learns from the training items of a modality.
-    pub fn fit(
+    pub(crate) fn fit(
         training: &Training<'_>,
         modality: &str,
         normalise: Normalise,
     ) -> Result<Preparation> {
         let view = training.train(modality)?;
         match (view.form(), view.width()) {
-            ("text", _) => {
-                Ok(Preparation::Text(Vocabulary::fit(training, modality, training.analysis(modality)?)?))
-            }
+            ("text", _) => Ok(Preparation::Text(Vocabulary::fit(
+                training,
+                modality,
+                training.analysis(modality)?,
+            )?)),
             ("dense", Some(width)) => {
                 let normaliser = match normalise {
                     Normalise::None => Normaliser::None,
@@ -148,7 +150,7 @@ impl Preparation {
     }
 
     /// Items as rows; refuses features of another form or width.
-    pub fn rows(&self, features: Features) -> Result<Rows> {
+    pub(crate) fn rows(&self, features: Features) -> Result<Rows> {
         if let Preparation::Kernel { rows, kernel } = self {
             return rows.rows(features)?.rbf_features(kernel);
         }
@@ -195,7 +197,7 @@ impl Preparation {
 
 /// Items ready for a tower; dense ones may stay on disk.
 #[derive(Debug, Clone)]
-pub enum Rows {
+pub(crate) enum Rows {
     /// Dense, normalised as they are read.
     Dense(Dense, Normaliser),
     /// Sparse.
@@ -206,7 +208,7 @@ pub enum Rows {
 
 impl Rows {
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Rows::Dense(rows, _) => rows.len(),
             Rows::Sparse(rows) => rows.len(),
@@ -215,12 +217,12 @@ impl Rows {
     }
 
     /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Their nearness to the centres of a kernel, as dense rows.
-    pub fn rbf_features(&self, kernel: &Kernel) -> Result<Rows> {
+    pub(crate) fn rbf_features(&self, kernel: &Kernel) -> Result<Rows> {
         let all: Vec<usize> = (0..self.len()).collect();
         let mut out = Vec::with_capacity(all.len() * kernel.len());
         for block in all.chunks(BLOCK) {
@@ -230,7 +232,7 @@ impl Rows {
     }
 
     /// The rows with these numbers.
-    pub fn batch(&self, items: &[usize]) -> Result<Batch> {
+    pub(crate) fn batch(&self, items: &[usize]) -> Result<Batch> {
         match self {
             Rows::Dense(rows, normaliser) => {
                 let mut out = vec![0.0; items.len() * rows.width()];

@@ -24,29 +24,24 @@ pub struct Kernel {
 
 impl Kernel {
     /// From centres, by rows of `width`, and s.
-    pub fn new(width: usize, centres: Vec<f32>, scale: f32) -> Kernel {
+    pub(crate) fn new(width: usize, centres: Vec<f32>, scale: f32) -> Kernel {
         Kernel { width, centres, scale: scale.max(f32::MIN_POSITIVE) }
     }
 
     /// How many centres there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.centres.len() / self.width
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.centres.is_empty()
-    }
-
     /// The features of some rows, by rows of [`Kernel::len`].
-    pub fn apply(&self, rows: &Batch) -> Vec<f32> {
+    pub(crate) fn apply(&self, rows: &Batch) -> Vec<f32> {
         let mut out = distances(rows, &self.centres, self.width);
         out.par_iter_mut().for_each(|d| *d = (-*d / self.scale).exp());
         out
     }
 
     /// The features of the centres themselves.
-    pub fn own(&self) -> Vec<f32> {
+    pub(crate) fn own(&self) -> Vec<f32> {
         self.apply(&Batch::Dense(self.centres.clone()))
     }
 }

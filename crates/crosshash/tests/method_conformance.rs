@@ -3,9 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
-use crosshash::data::{
-    Choice, Dataset, Dense, Features, Modality, Plan, Split, Texts,
-};
+use crosshash::data::{Choice, Dataset, Dense, Features, Modality, Plan, Split, Texts};
 use crosshash::encode::{Encoder as _, encode};
 use crosshash::evaluate::{Coded, every_direction};
 use crosshash::method::{METHODS, MethodInfo};
@@ -201,9 +199,7 @@ fn directions_differ_and_what_learns_labels_beats_chance() {
 fn names_are_unique_and_papers_are_named() {
     for (k, entry) in METHODS.iter().enumerate() {
         let info = &entry.info;
-        assert!(
-            !info.paper.is_empty() && !info.title.is_empty() && !info.cost.is_empty()
-        );
+        assert!(!info.paper.is_empty() && !info.title.is_empty() && !info.cost.is_empty());
         assert!(METHODS[..k].iter().all(|other| other.info.name != info.name));
     }
 }

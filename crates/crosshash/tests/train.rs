@@ -5,9 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use crosshash::data::{
-    Choice, Dataset, Dense, Features, Modality, Plan, Split, Texts,
-};
+use crosshash::data::{Choice, Dataset, Dense, Features, Modality, Plan, Split, Texts};
 use crosshash::encode::{Encoder as _, encode};
 use crosshash::evaluate::{Coded, every_direction, mean_map};
 use crosshash::train::{Step, TrainingSession};
@@ -214,10 +212,12 @@ fn a_training_that_is_stopped_within_an_epoch_goes_on_exactly() {
         let stopped = loop {
             let epoch = first.history().len();
             let row = first
-                .epoch(&mut |step: &Step<'_>| match (epoch, step.done) == (stop_in, stop_at) {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
-                })
+                .epoch(
+                    &mut |step: &Step<'_>| match (epoch, step.done) == (stop_in, stop_at) {
+                        true => ControlFlow::Break(()),
+                        false => ControlFlow::Continue(()),
+                    },
+                )
                 .unwrap();
             if row.is_none() {
                 break epoch;
@@ -259,7 +259,11 @@ fn groups_have_rates_of_their_own_and_alphas_can_be_tied() {
         (row, session.finish().unwrap().model.centres().to_vec())
     };
     let (row, centres) = trained(&["epochs=1"]);
-    let (_, still) = trained(&["epochs=1", "jcch.learning_rate_centres=1e-30", "jcch.weight_decay_centres=0"]);
+    let (_, still) = trained(&[
+        "epochs=1",
+        "jcch.learning_rate_centres=1e-30",
+        "jcch.weight_decay_centres=0",
+    ]);
     let (_, first) = trained(&["epochs=1", "learning_rate=1e-30"]);
     assert_ne!(centres, still, "the centres' own rate counts");
     assert_eq!(still, first, "centres that do not move are the first ones");
@@ -316,7 +320,11 @@ fn divergence_and_collapse_are_named() {
         text.contains(" became ") && text.contains("lower the learning rate"),
         "{text}"
     );
-    let err = fit(&run(&["weight_decay=0.9", "learning_rate=0.1", "epochs=30"]), &dataset, &split);
+    let err = fit(
+        &run(&["weight_decay=0.9", "learning_rate=0.1", "epochs=30"]),
+        &dataset,
+        &split,
+    );
     let text = err.unwrap_err().to_string();
     assert!(text.starts_with("training collapsed in epoch"), "{text}");
     assert!(text.contains("the shortest centre has length"), "{text}");

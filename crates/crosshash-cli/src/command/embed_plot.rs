@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::{Config, Model};
 use crosshash::data::Training;
 use crosshash::embed::{Options, Spot, embed};
+use crosshash::{Config, Model};
 
 use crate::fit::{CONFIG, split};
 use crate::opening::Raw;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::{Config, MODEL_JSON};
 use crosshash::data::{Opened, Split};
 use crosshash::evaluate::{Direction, every_direction};
+use crosshash::{Config, MODEL_JSON};
 use crosshash_codes::eval::Options;
 use serde_json::json;
 
@@ -129,7 +129,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         say(format!("best epoch by validation: {best} of {epochs}"));
     }
     let data = Data { path: &args.data, root: args.root.as_deref() };
-    let (report, directions) = complete(&args.out, data, &config, &opened, &split, &fitted)?;
+    let (report, directions) =
+        complete(&args.out, data, &config, &opened, &split, &fitted)?;
     let checkpoint = folder.checkpoint();
     if checkpoint.exists() {
         fs_err::remove_file(&checkpoint)?;

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use crosshash::method::Learning;
 use crosshash::cosine_eval::Judged;
+use crosshash::method::Learning;
 
 use super::lines::{self, Panel, Point, Series};
 use crate::command::compare::{Row, Table, Trial};

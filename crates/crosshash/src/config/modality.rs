@@ -112,11 +112,7 @@ pub(crate) struct Finetune {
 
 impl Finetune {
     /// The fine-tuning settings of one modality; `None` if it names no network.
-    fn new(
-        name: &str,
-        own: &File,
-        batch_size: usize,
-    ) -> Result<Option<Finetune>> {
+    fn new(name: &str, own: &File, batch_size: usize) -> Result<Option<Finetune>> {
         let key = |part: &str| format!("modality.{name}.{part}");
         let Some(network) = &own.network else {
             let given = [
@@ -195,7 +191,10 @@ impl Finetune {
             recipe: Recipe { size, resize: Resize::Squash, ..Recipe::imagenet() },
             depth: Depth { frozen, micro, statistics },
             augment: own.augment.unwrap_or(true).then_some(Augment { crop, flip: true }),
-            learning_rates: [own.learning_rate_network.unwrap_or(LEARNING_RATE_NETWORK), own.learning_rate.unwrap_or(LEARNING_RATE)],
+            learning_rates: [
+                own.learning_rate_network.unwrap_or(LEARNING_RATE_NETWORK),
+                own.learning_rate.unwrap_or(LEARNING_RATE),
+            ],
         }))
     }
 

@@ -43,8 +43,9 @@ impl Sections {
                 )));
             }
         }
-        let settings: T =
-            toml::Value::Table(table).try_into().map_err(|err: toml::de::Error| place(&err))?;
+        let settings: T = toml::Value::Table(table)
+            .try_into()
+            .map_err(|err: toml::de::Error| place(&err))?;
         settings.check()?;
         let complete = toml::Value::try_from(&settings).map_err(|err| place(&err))?;
         self.0.insert(name.to_owned(), complete);

@@ -10,8 +10,7 @@ use super::manifest::{
 use super::read::{self, Table, Wanted};
 use super::resolve::{self, Given};
 use super::{
-    Analysis, Dataset, Dense, Features, LeftOut, Modality, Plan, ReadLimits, Split, Texts,
-    emoji,
+    Dataset, Dense, Features, LeftOut, Modality, Plan, ReadLimits, Split, Texts, emoji,
 };
 use crate::backbone::Origin;
 use crate::extract::Extracted;

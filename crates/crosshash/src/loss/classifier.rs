@@ -10,7 +10,7 @@
 use burn::tensor::{Tensor, activation::log_softmax};
 
 /// The classifier loss of logits, n x C, against shares `y / |Y_i|`, n x C.
-pub fn classifier(logits: Tensor<2>, shares: Tensor<2>) -> Tensor<1> {
+pub(crate) fn classifier(logits: Tensor<2>, shares: Tensor<2>) -> Tensor<1> {
     let n = logits.dims()[0] as f64;
     (log_softmax(logits, 1) * shares).sum().neg() / n
 }

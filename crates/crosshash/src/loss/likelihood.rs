@@ -26,7 +26,7 @@ const BLOCK: usize = 512;
 ///
 /// # Panics
 /// If rows and labels do not fit.
-pub fn likelihood(
+pub(crate) fn likelihood(
     f: &[f32],
     own: &Labels,
     g: &[f32],

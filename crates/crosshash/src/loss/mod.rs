@@ -19,11 +19,11 @@ mod pair;
 mod quantisation;
 mod unary;
 
-pub use classifier::classifier;
-pub use likelihood::likelihood;
-pub use pair::pair;
-pub use quantisation::quantisation;
-pub use unary::{Unary, unary};
+pub(crate) use classifier::classifier;
+pub(crate) use likelihood::likelihood;
+pub(crate) use pair::pair;
+pub(crate) use quantisation::quantisation;
+pub(crate) use unary::unary;
 
 use burn::tensor::Tensor;
 

@@ -13,7 +13,7 @@ use burn::tensor::Tensor;
 use super::lengths;
 
 /// The pair loss of outputs of two modalities, row by row one pair, n x r each.
-pub fn pair(f: Tensor<2>, g: Tensor<2>) -> Tensor<1> {
+pub(crate) fn pair(f: Tensor<2>, g: Tensor<2>) -> Tensor<1> {
     let dot = (f.clone() * g.clone()).sum_dim(1);
     let cosine = dot / lengths(f) / lengths(g);
     cosine.mean().neg() + 1.0

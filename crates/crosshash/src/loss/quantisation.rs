@@ -18,7 +18,7 @@ use burn::tensor::Tensor;
 use super::TINY;
 
 /// The quantisation loss of a batch of outputs, n x r.
-pub fn quantisation(outputs: Tensor<2>) -> Tensor<1> {
+pub(crate) fn quantisation(outputs: Tensor<2>) -> Tensor<1> {
     let size = outputs.abs();
     let largest = size.clone().detach().max_dim(1).clamp_min(TINY);
     let size = size / largest;

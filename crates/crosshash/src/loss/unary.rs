@@ -23,15 +23,20 @@ use burn::tensor::{Tensor, activation::log_softmax};
 use super::TINY;
 
 /// The two parts, each a mean over the batch; lambda is not in `attraction`.
-pub struct Unary {
+pub(crate) struct Unary {
     /// `sum q_is (-log p_is)`.
-    pub classification: Tensor<1>,
+    pub(crate) classification: Tensor<1>,
     /// `sum u_is d_is`.
-    pub attraction: Tensor<1>,
+    pub(crate) attraction: Tensor<1>,
 }
 
 /// The unary loss of a batch of outputs.
-pub fn unary(outputs: Tensor<2>, centres: Tensor<2>, q: Tensor<2>, u: Tensor<2>) -> Unary {
+pub(crate) fn unary(
+    outputs: Tensor<2>,
+    centres: Tensor<2>,
+    q: Tensor<2>,
+    u: Tensor<2>,
+) -> Unary {
     let n = outputs.dims()[0] as f64;
     let d = distances(outputs, centres);
     let classification = (log_softmax(d.clone().neg(), 1) * q).sum().neg() / n;

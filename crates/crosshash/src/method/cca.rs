@@ -14,8 +14,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::modality_data::pairs;
 use super::closed_form::{self, Linear, Solution, towers};
+use super::modality_data::pairs;
 use super::views::{View, covariance, directions, ridged};
 use super::{Begun, Entry, Learning, Method, MethodInfo, ModalityData};
 use crate::Result;

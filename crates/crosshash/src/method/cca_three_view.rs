@@ -11,8 +11,8 @@
 //! number of modalities beside the labels; no scaling of directions by powers of their
 //! eigenvalues, which does not change signs.
 
-use super::modality_data::pairs;
 use super::closed_form::{self, Linear, Solution, towers};
+use super::modality_data::pairs;
 use super::views::{View, covariance, directions, ridged};
 use super::{Begun, Entry, Method, MethodInfo, ModalityData, cca};
 use crate::Result;

@@ -17,7 +17,7 @@ use crate::Result;
 use crate::algebra::Matrix;
 use crate::config::Config;
 use crate::data::Training;
-use crate::model::{Model, ModalityModel};
+use crate::model::{ModalityModel, Model};
 use crate::tower::{self, Shape, Tower, normal};
 use crate::train::{Callback, Epoch, Step, validate};
 
@@ -32,9 +32,8 @@ pub(super) struct Solution {
 }
 
 /// From training items to towers; may replace how items are prepared. `None` if it was stopped.
-pub(super) type Solve = Box<
-    dyn Fn(&mut [ModalityData], &mut Progress<'_>) -> Result<Option<Solution>> + Send,
->;
+pub(super) type Solve =
+    Box<dyn Fn(&mut [ModalityData], &mut Progress<'_>) -> Result<Option<Solution>> + Send>;
 
 /// A method in closed form, prepared.
 pub(crate) struct ClosedForm {
@@ -61,7 +60,13 @@ impl ClosedForm {
         config: &Config,
         callback: &mut dyn Callback,
     ) -> Result<Option<Epoch>> {
-        let row = |loss| Epoch { epoch: 1, learning_rate: 0.0, loss, terms: Vec::new(), map: None };
+        let row = |loss| Epoch {
+            epoch: 1,
+            learning_rate: 0.0,
+            loss,
+            terms: Vec::new(),
+            map: None,
+        };
         let so_far = || row(f64::NAN);
         let mut progress = |done: usize, all: usize| {
             let step = Step { epoch: 1, done, all, batch: 1, items: done, so_far: &so_far };

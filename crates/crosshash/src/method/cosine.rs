@@ -11,8 +11,8 @@
 
 use crosshash_codes::Bits;
 
-use super::lsh::mean;
 use super::closed_form::{self, Linear, Solution, linear};
+use super::lsh::mean;
 use super::pca::one_space;
 use super::{Begun, Entry, Learning, Method, MethodInfo, ModalityData, cca};
 use crate::algebra::Matrix;
@@ -62,9 +62,8 @@ struct Correlated(cca::Settings);
 
 impl Method for Features {
     fn begin(&self, config: &Config, training: &Training<'_>) -> Result<Begun> {
-        let unsuitable = |why: String| {
-            Err(Error::Unsuitable { method: FEATURES.info.name.into(), why })
-        };
+        let unsuitable =
+            |why: String| Err(Error::Unsuitable { method: FEATURES.info.name.into(), why });
         closed_form::begin(config, training, |items| {
             if items.len() > 1 && !one_space(items) {
                 return unsuitable(
@@ -74,7 +73,10 @@ impl Method for Features {
                 );
             }
             if items.iter().any(|data| data.preparation.width() > Bits::MAX) {
-                return unsuitable(format!("takes features of at most {} numbers", Bits::MAX));
+                return unsuitable(format!(
+                    "takes features of at most {} numbers",
+                    Bits::MAX
+                ));
             }
             Ok(Box::new(|items, progress| {
                 let towers = items.iter().map(identity).collect::<Result<Vec<_>>>()?;

@@ -14,8 +14,8 @@
 //! than labels or than features of the narrowest modality; threshold 0.
 
 use super::cca_three_view::labels;
-use super::modality_data::pairs;
 use super::closed_form::{self, Linear, Solution, towers};
+use super::modality_data::pairs;
 use super::views::{Directions, View, covariance, directions, moment, ridged};
 use super::{Begun, Entry, Method, MethodInfo, ModalityData, cca};
 use crate::Result;

@@ -50,12 +50,11 @@ impl crate::config::Settings for Settings {
 /// ITQ.
 pub(super) const ENTRY: Entry = Entry {
     info: MethodInfo {
-    About {
         name: "itq",
         title: "principal components, rotated to the nearest codes",
         paper: "Gong, Lazebnik: Iterative Quantization, CVPR",
         year: 2011,
-        cost: "O(n d^2 + d^3 + rounds n r^2), once",
+        cost: "O(n d^2 + d^3 + iterations n r^2), once",
         pairs: false,
         learning: Learning::Statistics,
         seeded: true,

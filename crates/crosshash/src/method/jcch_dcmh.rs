@@ -190,7 +190,11 @@ impl Objective for Chain {
 
 /// A tower without its classifier, whose outputs have mean square 1 over the pairs; codes are
 /// the same.
-fn without_classifier(data: &ModalityData, tower: &Tower, pairs: &[usize]) -> Result<Tower> {
+fn without_classifier(
+    data: &ModalityData,
+    tower: &Tower,
+    pairs: &[usize],
+) -> Result<Tower> {
     let shape = tower.shape();
     let found = outputs(tower, &data.rows, pairs, &|_| {})?;
     let squares: f64 = found.iter().map(|&x| f64::from(x).powi(2)).sum();

@@ -25,7 +25,6 @@ use crate::tower::normal;
 /// LSH.
 pub(super) const ENTRY: Entry = Entry {
     info: MethodInfo {
-    About {
         name: "lsh",
         title: "signs of random projections",
         paper: "Charikar: Similarity estimation techniques from rounding algorithms, STOC",
@@ -62,7 +61,8 @@ impl Method for Lsh {
                     found.push(Linear { weights, mean: mean(side)? });
                 }
                 let loss = f64::NAN;
-                Ok(progress(1, 1).then(|| Solution { towers: towers(&config, items, found), loss }))
+                Ok(progress(1, 1)
+                    .then(|| Solution { towers: towers(&config, items, found), loss }))
             }))
         })
     }

@@ -70,7 +70,10 @@ impl ModalityData {
     }
 
     /// Every modality that is trained.
-    pub(crate) fn every(config: &Config, training: &Training<'_>) -> Result<Vec<ModalityData>> {
+    pub(crate) fn every(
+        config: &Config,
+        training: &Training<'_>,
+    ) -> Result<Vec<ModalityData>> {
         let one = |name: &&str| ModalityData::new(config, training, name);
         modalities(config, training)?.iter().map(one).collect()
     }

@@ -20,7 +20,6 @@ use crate::data::Training;
 /// PCA sign.
 pub(super) const ENTRY: Entry = Entry {
     info: MethodInfo {
-    About {
         name: "pca-sign",
         title: "signs of principal components",
         paper: "Hotelling: Analysis of a complex of statistical variables, J. Educ. Psychology",
@@ -43,7 +42,8 @@ impl Method for Pca {
             Ok(Box::new(move |items, progress| {
                 let found = components(items, config.bits().get())?;
                 let loss = f64::NAN;
-                Ok(progress(1, 1).then(|| Solution { towers: towers(&config, items, found), loss }))
+                Ok(progress(1, 1)
+                    .then(|| Solution { towers: towers(&config, items, found), loss }))
             }))
         })
     }
@@ -51,7 +51,8 @@ impl Method for Pca {
 
 /// Whether the rows of all modalities have one width and form, and so may live in one space.
 pub(super) fn one_space(items: &[ModalityData]) -> bool {
-    let form = |items: &ModalityData| (items.preparation.width(), items.preparation.is_sparse());
+    let form =
+        |items: &ModalityData| (items.preparation.width(), items.preparation.is_sparse());
     items.len() > 1 && items.iter().all(|other| form(other) == form(&items[0]))
 }
 

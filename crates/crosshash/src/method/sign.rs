@@ -21,7 +21,6 @@ use crate::data::Training;
 /// Centred sign bits.
 pub(super) const ENTRY: Entry = Entry {
     info: MethodInfo {
-    About {
         name: "sign",
         title: "signs of the widest centred features",
         paper: "folklore: binary quantisation of embeddings",
@@ -61,7 +60,8 @@ impl Method for Sign {
                     Linear { weights, mean }
                 });
                 let (found, loss) = (found.collect(), f64::NAN);
-                Ok(progress(1, 1).then(|| Solution { towers: towers(&config, items, found), loss }))
+                Ok(progress(1, 1)
+                    .then(|| Solution { towers: towers(&config, items, found), loss }))
             }))
         })
     }

@@ -15,7 +15,7 @@ use super::ModalityData;
 use crate::Result;
 use crate::algebra::{Cholesky, Matrix, largest};
 use crate::data::Sparse;
-use crate::product::{Factor, accumulate};
+use crate::gemm::{Factor, accumulate};
 use crate::tower::{Batch, Pixels};
 
 /// Dense rows that are made double at a time.

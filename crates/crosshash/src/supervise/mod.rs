@@ -26,8 +26,8 @@ pub use exact::exact;
 pub use groups::Groups;
 pub use scul::{scul, uniform};
 
-use serde::{Deserialize, Serialize};
 use crosshash_codes::Labels;
+use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 

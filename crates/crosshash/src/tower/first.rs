@@ -16,8 +16,8 @@ use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 
 use super::Matrix;
-use crate::optimise::{Sgd, floats};
 use crate::gemm::{Factor, accumulate};
+use crate::optimise::{Sgd, floats};
 
 /// Inputs whose weights a thread updates at a time.
 const INPUTS: usize = 256;

@@ -32,7 +32,7 @@ use dense::DenseLayer;
 use first::FirstLayer;
 use sparse::SparseLayer;
 pub(crate) use tuned::Depth;
-pub use tuned::Pixels;
+pub(crate) use tuned::Pixels;
 use tuned::{NETWORK, TunedLayer, unnamed};
 
 /// The deviation of the heads' first weights.
@@ -45,25 +45,25 @@ const FORM: &str = "a tower is made for the form of its features";
 
 /// The sizes of a tower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shape {
+pub(crate) struct Shape {
     /// Numbers per item.
-    pub width: usize,
+    pub(crate) width: usize,
     /// Whether rows come sparse.
-    pub sparse: bool,
+    pub(crate) sparse: bool,
     /// Hidden units; 0 for a linear tower.
-    pub hidden: usize,
+    pub(crate) hidden: usize,
     /// Width of the hash layer.
-    pub bits: usize,
+    pub(crate) bits: usize,
     /// Width of the classifier.
-    pub classes: usize,
+    pub(crate) classes: usize,
     /// The network before it, for pictures.
     #[serde(skip)] // it stands in the preparation
-    pub network: Option<&'static Architecture>,
+    pub(crate) network: Option<&'static Architecture>,
 }
 
 impl Shape {
     /// The names of all matrices of such a tower, in order.
-    pub fn names(&self) -> Vec<Cow<'static, str>> {
+    pub(crate) fn names(&self) -> Vec<Cow<'static, str>> {
         let parameters = self.network.map(Architecture::parameters).unwrap_or_default();
         let mut names: Vec<Cow<'static, str>> =
             parameters.iter().map(|(name, _)| format!("{NETWORK}{name}").into()).collect();
@@ -77,7 +77,7 @@ impl Shape {
 
 /// Some rows of features.
 #[derive(Debug, Clone)]
-pub enum Batch {
+pub(crate) enum Batch {
     /// Numbers, row after row.
     Dense(Vec<f32>),
     /// Rows of mostly zeros.
@@ -87,17 +87,17 @@ pub enum Batch {
 }
 
 /// What a tower gives for a batch.
-pub struct Outputs {
+pub(crate) struct Outputs {
     /// Real outputs of the hash layer, n x bits.
-    pub hash: Tensor<2>,
+    pub(crate) hash: Tensor<2>,
     /// Of the classifier, n x classes.
-    pub logits: Tensor<2>,
+    pub(crate) logits: Tensor<2>,
     first: Tensor<2>, // what the first layer gave, where its gradient will be
 }
 
 /// The network of one modality.
 #[derive(Debug)]
-pub struct Tower {
+pub(crate) struct Tower {
     shape: Shape,
     first: First, // the hidden layer; the heads of a linear tower; a network
     hidden: Option<DenseLayer>, // only after a network
@@ -113,20 +113,20 @@ enum First {
 }
 
 /// One learnt matrix by name: values and velocity by rows, and how many columns.
-pub struct Matrix {
+pub(crate) struct Matrix {
     /// Its name in the tower.
-    pub name: Cow<'static, str>,
+    pub(crate) name: Cow<'static, str>,
     /// Columns.
-    pub columns: usize,
+    pub(crate) columns: usize,
     /// The values.
-    pub values: Vec<f32>,
+    pub(crate) values: Vec<f32>,
     /// The velocity; empty where only values were asked for.
-    pub velocity: Vec<f32>,
+    pub(crate) velocity: Vec<f32>,
 }
 
 impl Tower {
     /// A tower with its first weights.
-    pub fn new(shape: Shape, rng: &mut ChaCha8Rng, device: &Device) -> Tower {
+    pub(crate) fn new(shape: Shape, rng: &mut ChaCha8Rng, device: &Device) -> Tower {
         let outputs = shape.bits + shape.classes;
         let (sd, inner) = ((1.0 / (3.0 * shape.width as f64)).sqrt(), shape.hidden);
         let (columns, sd) = if inner > 0 { (inner, sd) } else { (outputs, HEADS) };
@@ -179,7 +179,7 @@ impl Tower {
     }
 
     /// A tower from its matrices, as [`Tower::matrices`] gives them.
-    pub fn from_matrices(
+    pub(crate) fn from_matrices(
         shape: Shape,
         matrices: Vec<Matrix>,
         device: &Device,
@@ -223,18 +223,18 @@ impl Tower {
     }
 
     /// Its sizes.
-    pub fn shape(&self) -> Shape {
+    pub(crate) fn shape(&self) -> Shape {
         self.shape
     }
 
     /// The names of all learnt matrices, in order.
-    pub fn names(&self) -> Vec<Cow<'static, str>> {
+    pub(crate) fn names(&self) -> Vec<Cow<'static, str>> {
         self.shape.names()
     }
 
     /// Every learnt matrix as it is now, in order, with its velocity or (not `moving`) without;
     /// call [`Tower::flush`] first unless pending updates are saved too.
-    pub fn matrices(&self, moving: bool) -> Vec<Matrix> {
+    pub(crate) fn matrices(&self, moving: bool) -> Vec<Matrix> {
         let names = if self.heads.is_some() { HIDDEN } else { HEADS_OF };
         let mut all = match &self.first {
             First::Dense(layer) => layer.matrices(names, moving),
@@ -247,7 +247,7 @@ impl Tower {
     }
 
     /// The outputs for a batch, with the history that a backward pass needs.
-    pub fn forward(&mut self, batch: &Batch) -> Outputs {
+    pub(crate) fn forward(&mut self, batch: &Batch) -> Outputs {
         if let (First::Sparse(layer), Batch::Sparse(rows)) = (&mut self.first, batch) {
             layer.catch_up(Some(rows));
         }
@@ -275,7 +275,7 @@ impl Tower {
 
     /// The real outputs of the hash layer for a batch, by rows; call [`Tower::flush`] after
     /// the last step.
-    pub fn hash(&self, batch: &Batch) -> Vec<f32> {
+    pub(crate) fn hash(&self, batch: &Batch) -> Vec<f32> {
         let first = self.first.forward(batch, &self.device.clone().inner());
         let bits = self.shape.bits;
         floats(match (&self.heads, &self.hidden, &self.first) {
@@ -289,14 +289,14 @@ impl Tower {
     }
 
     /// Applies all pending updates of the rows of a sparse layer.
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         if let First::Sparse(layer) = &mut self.first {
             layer.catch_up(None);
         }
     }
 
     /// Number of pending updates of each row of a sparse first layer; `None` if there are none.
-    pub fn pending(&self) -> Option<Vec<f32>> {
+    pub(crate) fn pending(&self) -> Option<Vec<f32>> {
         match &self.first {
             First::Sparse(layer) => layer.pending(),
             First::Dense(_) | First::Network(_) => None,
@@ -304,14 +304,14 @@ impl Tower {
     }
 
     /// Sets the numbers of pending updates, which were to be applied with `sgd`.
-    pub fn set_pending(&mut self, pending: &[f32], sgd: Sgd) {
+    pub(crate) fn set_pending(&mut self, pending: &[f32], sgd: Sgd) {
         if let First::Sparse(layer) = &mut self.first {
             layer.set_pending(pending, sgd);
         }
     }
 
     /// Whether all weights are numbers.
-    pub fn is_finite(&self) -> bool {
+    pub(crate) fn is_finite(&self) -> bool {
         let first = match &self.first {
             First::Dense(layer) => layer.is_finite(),
             First::Sparse(layer) => layer.is_finite(),
@@ -324,7 +324,7 @@ impl Tower {
 
     /// One step along the gradients of a backward pass over `outputs` of `batch`: how the first
     /// layer goes, and how the heads do (a linear tower has only the first).
-    pub fn step(
+    pub(crate) fn step(
         &mut self,
         grads: &mut Gradients,
         batch: &Batch,

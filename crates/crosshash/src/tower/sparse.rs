@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The outputs enter the network as a leaf; its gradient comes back and goes into the rows
-//! that the batch used, without a gradient matrix. Other rows owe only momentum and decay:
-//! they are paid in one go when a row is next used ([`Sgd::idle`]), or when all are asked for.
+//! that the batch used, without a gradient matrix. Other rows have only pending momentum and decay, which
+//! are applied at once when a row is next used ([`Sgd::idle`]) or when all rows are read.
 
 use burn::tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
@@ -22,7 +22,7 @@ pub(super) struct SparseLayer {
     rows: Vec<Row>,
     bias: Vec<f32>,
     bias_velocity: Vec<f32>,
-    last: Option<Sgd>, // how the steps that are owed were to be taken
+    last: Option<Sgd>, // how pending updates are to be applied
     steps: u32,        // taken since all rows were level
 }
 
@@ -112,25 +112,25 @@ impl SparseLayer {
         sgd.update(&mut self.bias, &mut self.bias_velocity, &sum);
     }
 
-    /// How many steps each row owes; none if no row does.
+    /// Number of pending updates of each row; `None` if there are none.
     pub(super) fn pending(&self) -> Option<Vec<f32>> {
-        let owed = |row: &Row| (self.steps - row.steps) as f32; // far below 2^24
-        let all: Vec<f32> = self.rows.iter().map(owed).collect();
+        let pending = |row: &Row| (self.steps - row.steps) as f32; // far below 2^24
+        let all: Vec<f32> = self.rows.iter().map(pending).collect();
         all.iter().any(|&steps| steps > 0.0).then_some(all)
     }
 
-    /// Lets rows owe steps that were to be taken so.
+    /// Sets the numbers of pending updates, which were to be applied with `sgd`.
     pub(super) fn set_pending(&mut self, pending: &[f32], sgd: Sgd) {
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "whole numbers, as `owed` gave"
+            reason = "whole numbers, as `pending` gave"
         )]
         #[expect(clippy::cast_sign_loss, reason = "not negative")]
-        let owed: Vec<u32> = owed.iter().map(|&steps| steps as u32).collect();
-        self.steps = owed.iter().copied().max().unwrap_or(0);
+        let pending: Vec<u32> = pending.iter().map(|&steps| steps as u32).collect();
+        self.steps = pending.iter().copied().max().unwrap_or(0);
         self.last = Some(sgd);
-        for (row, owed) in self.rows.iter_mut().zip(owed) {
-            row.steps = self.steps - owed;
+        for (row, pending) in self.rows.iter_mut().zip(pending) {
+            row.steps = self.steps - pending;
         }
     }
 
@@ -140,7 +140,7 @@ impl SparseLayer {
         self.rows.par_iter().all(|row| fine(&row.value)) && fine(&self.bias)
     }
 
-    /// Weights and bias as they are, whatever rows owe.
+    /// Weights and bias without pending updates.
     pub(super) fn matrices(&self, names: [&'static str; 2], moving: bool) -> Vec<Matrix> {
         let all = |part: fn(&Row) -> &Vec<f32>| {
             self.rows.iter().flat_map(part).copied().collect()
@@ -240,7 +240,7 @@ mod tests {
                     tower.step(&mut grads, batch, outputs, [sgd; 2]);
                 }
             }
-            sparse.settle();
+            sparse.flush();
             let pairs = sparse.matrices(true).into_iter().zip(dense.matrices(true));
             for (a, b) in pairs {
                 assert_eq!(

@@ -33,7 +33,7 @@ pub(crate) struct Depth {
 
 /// Pictures as a network takes them, or what its first layers gave for them.
 #[derive(Debug, Clone)]
-pub struct Pixels {
+pub(crate) struct Pixels {
     /// Numbers, item after item.
     pub(crate) values: Vec<f32>,
     /// Channels, height, width of an item.

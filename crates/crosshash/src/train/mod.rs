@@ -31,7 +31,6 @@ mod epoch;
 mod objective;
 mod validate;
 
-
 pub(crate) use epoch::Terms;
 pub use epoch::{Callback, Epoch, Step, Term};
 pub(crate) use objective::{Objective, Position};

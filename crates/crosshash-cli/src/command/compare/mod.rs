@@ -176,7 +176,8 @@ fn known(path: &Path, config: &Config, args: &Args) -> Result<Option<Trial>> {
     let trial: Trial = serde_json::from_slice(&fs_err::read(path)?)
         .with_context(|| format!("{} is not a trial of a comparison", path.display()))?;
     let enough = args.validation_only || trial.is_judged();
-    Ok(Some(trial).filter(|trial| enough && config.to_toml().is_ok_and(|c| c == trial.config)))
+    Ok(Some(trial)
+        .filter(|trial| enough && config.to_toml().is_ok_and(|c| c == trial.config)))
 }
 
 /// One training in a process of its own; `None` if the user stopped it.

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use crosshash::{Config, Model};
+use crosshash::cosine_eval::{Judged, Outputs, every_direction_by_cosine};
 use crosshash::data::{Opened, Split, View};
 use crosshash::encode::Encoder as _;
 use crosshash::evaluate::every_direction;
-use crosshash::cosine_eval::{Judged, Outputs, every_direction_by_cosine};
+use crosshash::{Config, Model};
 use crosshash_codes::eval::Options;
 use serde::{Deserialize, Serialize};
 

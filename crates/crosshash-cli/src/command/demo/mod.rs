@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::MODEL_JSON;
 use crosshash::Config;
+use crosshash::MODEL_JSON;
 use crosshash::data::{self, Opened, Split, emoji};
 use crosshash::encode::Encoder;
 use crosshash::evaluate::{Coded, Direction, every_direction};

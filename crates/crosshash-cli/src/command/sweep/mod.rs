@@ -145,7 +145,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             point.text(),
             config.seed()
         ));
-        let path = args.out.join("trials").join(format!("{}.json", point.file(config.seed())));
+        let path =
+            args.out.join("trials").join(format!("{}.json", point.file(config.seed())));
         let job = Job { path: &path, config, opened: &opened, blind: args.validation_only };
         let Some(trial) = job.run()? else {
             say("go on with the same command");
@@ -232,7 +233,9 @@ impl Job<'_> {
 
     /// Trains and judges; false if the user stopped it.
     fn fill(&self, split: &Split, trial: &mut Trial) -> Result<bool> {
-        let Some(fitted) = fit(self.config, self.opened, split, None)? else { return Ok(false) };
+        let Some(fitted) = fit(self.config, self.opened, split, None)? else {
+            return Ok(false);
+        };
         if !self.blind {
             let coded = encode_all(&fitted.model, &self.opened.dataset, split)?;
             let coded: Vec<_> = coded.into_iter().map(|(coded, _)| coded).collect();

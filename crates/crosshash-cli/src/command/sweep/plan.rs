@@ -28,7 +28,9 @@ impl Plan {
         let mut keys: Vec<(String, Vec<String>)> = Vec::new();
         for text in vary {
             let Some((key, values)) = text.split_once('=') else {
-                bail!("--vary {text:?} is not key=value,value, e.g. jcch.lambda=0,0.002,0.02");
+                bail!(
+                    "--vary {text:?} is not key=value,value, e.g. jcch.lambda=0,0.002,0.02"
+                );
             };
             let values: Vec<String> =
                 values.split(',').map(|v| v.trim().to_owned()).collect();
@@ -117,7 +119,10 @@ mod tests {
         let texts = |grid| -> Vec<String> {
             plan(&vary, grid).unwrap().points.iter().map(Point::text).collect()
         };
-        assert_eq!(texts(false), ["bits=16", "bits=32", "jcch.beta=0", "jcch.beta=0.1", "jcch.beta=1"]);
+        assert_eq!(
+            texts(false),
+            ["bits=16", "bits=32", "jcch.beta=0", "jcch.beta=0.1", "jcch.beta=1"]
+        );
         assert_eq!(texts(true).len(), 6);
         assert_eq!(texts(true)[1], "bits=16, jcch.beta=0.1");
         assert_eq!(plan(&vary, true).unwrap().points[1].file(3), "bits=16_beta=0.1_seed=3");

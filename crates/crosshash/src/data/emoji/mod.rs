@@ -19,8 +19,8 @@ use crosshash_codes::Labels;
 use rayon::prelude::*;
 
 use super::{
-    Analysis, Choice, Dataset, Dense, Features, LeftOut, Manifest, Modality, Opened, Plan,
-    Raster, Texts, descriptor,
+    Choice, Dataset, Dense, Features, LeftOut, Manifest, Modality, Opened, Plan, Raster,
+    Texts, descriptor,
 };
 use crate::backbone::built_in;
 use crate::{Error, Result};

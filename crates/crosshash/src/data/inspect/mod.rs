@@ -118,9 +118,8 @@ pub fn inspect(opened: &Opened, progress: &(dyn Fn(usize) + Sync)) -> Result<Rep
         let (mut content, hash) = content::look(modality, &|n| progress(done + n))?;
         done += modality.len();
         if let Some(split) = &split {
-            let analysis =
-                opened.analysis.get(modality.name()).cloned().unwrap_or_default();
-            content.terms = content::terms(dataset, split, modality, &analysis)?;
+            let analysis = modality.analysis();
+            content.terms = content::terms(dataset, split, modality, analysis)?;
         }
         modalities.push(describe(modality, content));
         hashes.push(hash);

@@ -144,7 +144,8 @@ fn three_steps_of_training() {
             values,
         };
         let tower = |name: &str, sparse: bool| {
-            let (weight, hidden) = golden.transposed(&format!("param.{name}.hidden.weight"));
+            let (weight, hidden) =
+                golden.transposed(&format!("param.{name}.hidden.weight"));
             let width = weight.len() / hidden;
             let shape =
                 Shape { width, sparse, hidden, bits: 16, classes: 6, network: None };
@@ -185,8 +186,7 @@ fn three_steps_of_training() {
             });
             let pairs = [Pairs { parts: [0, 1], rows: None }];
             let Loss { total, .. } =
-                loss(parts.collect(), &pairs, &centres.leaf(), WEIGHTS)
-                    .expect("parts");
+                loss(parts.collect(), &pairs, &centres.leaf(), WEIGHTS).expect("parts");
             let mut grads = total.backward();
             let value: f32 = total.into_scalar();
             let wanted = golden.value(&format!("loss.{step}"));

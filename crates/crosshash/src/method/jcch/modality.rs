@@ -129,7 +129,11 @@ pub(super) fn sgd(config: &Config, rate: f64, decay: f64, epoch: usize) -> Sgd {
 }
 
 /// The pairs of a batch, by the numbers of the parts that are present.
-pub(super) fn pairs(indices: &BatchIndices, present: &[usize], device: &Device) -> Vec<Pairs> {
+pub(super) fn pairs(
+    indices: &BatchIndices,
+    present: &[usize],
+    device: &Device,
+) -> Vec<Pairs> {
     let part = |m: usize| present.iter().position(|&other| other == m);
     let mut all = Vec::new();
     for (a, b, left, right) in &indices.pairs {

@@ -136,9 +136,8 @@ impl Objective for JcchObjective {
         let Some(indices) = self.batches.as_mut().and_then(Iterator::next) else {
             return Ok(0);
         };
-        let present: Vec<usize> = (0..self.modalities.len())
-            .filter(|&m| !indices.items[m].is_empty())
-            .collect();
+        let present: Vec<usize> =
+            (0..self.modalities.len()).filter(|&m| !indices.items[m].is_empty()).collect();
         let (mut batches, mut outs, mut parts) = (Vec::new(), Vec::new(), Vec::new());
         for &m in &present {
             let one = &mut self.modalities[m];

@@ -73,12 +73,18 @@ impl Sampler {
     }
 
     /// Whether modalities have items in common.
-    pub(crate) fn is_joint(&self) -> bool {
+    #[cfg(test)]
+    fn is_joint(&self) -> bool {
         matches!(self, Sampler::Joint(_))
     }
 
     /// The batches of an epoch, one after the other.
-    pub(crate) fn epoch(self: &Arc<Self>, seed: u64, epoch: usize, batch: usize) -> Batches {
+    pub(crate) fn epoch(
+        self: &Arc<Self>,
+        seed: u64,
+        epoch: usize,
+        batch: usize,
+    ) -> Batches {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(1 + epoch as u64);
         match &**self {
@@ -95,7 +101,8 @@ impl Sampler {
             }
             Sampler::Apart(by_label, most) => {
                 let steps = most.div_ceil(batch).max(1);
-                let queues = by_label.iter().map(|labels| Queue::new(labels.len())).collect();
+                let queues =
+                    by_label.iter().map(|labels| Queue::new(labels.len())).collect();
                 let source = Source::Apart(queues, Box::new(rng));
                 let sampler = Arc::clone(self);
                 Batches { sampler, steps, next: 0, size: batch, source }
@@ -155,7 +162,8 @@ impl Units {
     /// The items of some ids, and their pairs.
     fn batch(&self, ids: &[usize]) -> BatchIndices {
         let modalities = self.modalities;
-        let mut draw = BatchIndices { items: vec![Vec::new(); modalities], pairs: Vec::new() };
+        let mut draw =
+            BatchIndices { items: vec![Vec::new(); modalities], pairs: Vec::new() };
         for a in 0..modalities {
             for b in a + 1..modalities {
                 draw.pairs.push((a, b, Vec::new(), Vec::new()));

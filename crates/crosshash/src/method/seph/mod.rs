@@ -20,15 +20,15 @@ use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
+use super::closed_form::{self, Progress, Solution};
 use super::modality_data::pairs;
-use super::closed_form::{self, Solution, Progress};
 use super::views::View;
 use super::{Begun, Entry, Learning, Method, MethodInfo, ModalityData};
 use crate::Result;
 use crate::config::{Config, Settings as _, check};
 use crate::data::Training;
-use crate::rbf::{Kernel, dense, distances};
 use crate::prepare::Preparation;
+use crate::rbf::{Kernel, dense, distances};
 use crate::tower::{Batch, Matrix, Pixels, Shape, Tower};
 use codes::{Divergence, descend};
 use regression::{ROUNDS, regress};
@@ -76,7 +76,11 @@ pub(super) const KM: Entry = Entry {
     },
     sections: &[Settings::SECTION],
     build: |sections| {
-        Ok(Box::new(Seph { name: KM.info.name, by_means: true, settings: sections.read()? }))
+        Ok(Box::new(Seph {
+            name: KM.info.name,
+            by_means: true,
+            settings: sections.read()?,
+        }))
     },
 };
 
@@ -89,7 +93,11 @@ pub(super) const RND: Entry = Entry {
     },
     sections: &[Settings::SECTION],
     build: |sections| {
-        Ok(Box::new(Seph { name: RND.info.name, by_means: false, settings: sections.read()? }))
+        Ok(Box::new(Seph {
+            name: RND.info.name,
+            by_means: false,
+            settings: sections.read()?,
+        }))
     },
 };
 
