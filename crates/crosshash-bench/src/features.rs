@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::peer::{self, Peer, peak_mib, this_program};
-use crosshash_cli::places::Places;
 use crosshash_cli::progress::{Progress, say};
+use crosshash_cli::weight_paths::WeightPaths;
 
 const PEER: &str = include_str!("peers/features.py");
 /// Pictures that Python gives its network at once, as ours are.
@@ -60,7 +60,7 @@ pub(crate) struct Args {
     #[arg(long, hide = true)]
     measure: bool,
     #[command(flatten)]
-    places: Places,
+    weight_paths: WeightPaths,
 }
 
 /// One measurement.
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         writeln!(std::io::stdout(), "{}", serde_json::to_string(&measured)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let weights = args.places.weights();
+    let weights = args.weight_paths.weights();
     let mut engines = vec![("pure Rust (tract)", PathBuf::from("none"))];
     if let Some(library) = &weights.onnxruntime {
         engines.push(("onnxruntime", library.clone()));
@@ -120,7 +120,7 @@ fn pictures(args: &Args) -> Result<data::Pictures> {
 }
 
 fn measure(args: &Args) -> Result<Measured> {
-    let loaded = backbone::open(&args.backbone, &args.places.weights())?;
+    let loaded = backbone::open(&args.backbone, &args.weight_paths.weights())?;
     let features = Features::Pictures(pictures(args)?);
     let clock = Instant::now();
     let now = || clock.elapsed().as_secs_f64();
@@ -153,7 +153,7 @@ fn child(args: &Args, library: &Path) -> Result<Measured> {
     arguments.extend([args.under.clone(), "--items".into(), args.items.to_string()]);
     arguments.extend(["--backbone".into(), args.backbone.clone()]);
     arguments.extend(["--onnxruntime".into(), text(library)]);
-    for folder in &args.places.weights {
+    for folder in &args.weight_paths.weights {
         arguments.extend(["--weights".into(), text(folder)]);
     }
     arguments.push(text(&args.place));

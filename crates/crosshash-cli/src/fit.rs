@@ -1,20 +1,16 @@
 //! One training with its clock: live progress, a line per epoch, checkpoints, Ctrl-C.
 
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use crosshash::data::{Choice, Opened, Split};
 use crosshash::train::{self, Epoch, Step, TrainingSession};
-use crosshash::{Config, Model};
+use crosshash::{Config, Model, RunDir};
 use serde::{Deserialize, Serialize};
 
+use crate::interrupt;
 use crate::progress::{Progress, say};
-use crate::{file, interrupt};
-
-/// The file of a run folder that says all that was set.
-pub const CONFIG: &str = "config.toml";
 
 /// What training gave.
 pub struct Fitted {
@@ -37,7 +33,7 @@ pub struct History {
 
 /// Where a training leaves what it needs to go on.
 pub struct Folder {
-    path: PathBuf,
+    run: RunDir,
     resume: bool,
 }
 
@@ -50,27 +46,22 @@ struct Clock {
 
 impl Folder {
     /// A run folder; `resume` goes on from the checkpoint in it, if there is one.
-    pub fn new(path: &Path, resume: bool) -> Folder {
-        Folder { path: path.to_owned(), resume }
-    }
-
-    /// The file of the checkpoint.
-    pub fn checkpoint(&self) -> PathBuf {
-        self.path.join("checkpoint.safetensors")
+    pub fn new(run: &RunDir, resume: bool) -> Folder {
+        Folder { run: run.clone(), resume }
     }
 
     fn save(&self, session: &TrainingSession, clock: &Clock) -> Result<()> {
         if session.can_resume() {
-            session.save(&self.checkpoint(), &serde_json::to_string(clock)?)?;
+            session.save(&self.run.checkpoint_path(), &serde_json::to_string(clock)?)?;
         }
         let history =
             History { epochs: session.history().to_vec(), seconds: clock.ended.clone() };
-        file::write(&self.path.join("history.csv"), &history.to_csv())
+        Ok(self.run.save_history(&history.to_csv())?)
     }
 
     /// Resumes from the checkpoint, if there is one and the method can.
     fn resume(&self, session: &mut TrainingSession) -> Result<Clock> {
-        let path = self.checkpoint();
+        let path = self.run.checkpoint_path();
         if !(self.resume && session.can_resume() && path.exists()) {
             return Ok(Clock::default());
         }
@@ -133,10 +124,9 @@ pub fn fit(
     let mut clock = Clock::default();
     if let Some(folder) = folder {
         say_what_is_left_out(opened, split);
-        fs_err::create_dir_all(&folder.path)?;
         // The configuration is overwritten only when it is known to fit the checkpoint.
         clock = folder.resume(&mut session)?;
-        file::write(&folder.path.join(CONFIG), &config.to_toml()?)?;
+        folder.run.save_config(&config.to_toml()?)?;
     }
     let asking = interrupt::catch();
     while !session.is_done() {

@@ -1,28 +1,27 @@
 //! The program `crosshash` as a library: parse, call the libraries below, print.
 //!
-//! [`main_from`] is the whole program. The public modules are what the benchmarks
-//! (`crosshash-bench`) share with it.
+//! [`main_from`] is the complete program. The public modules are shared with the benchmarks
+//! (`crosshash-bench`).
 //!
-//! Exit codes: 0: done. 1: ran, but found nothing. 2: bad input or a refused operation.
+//! Exit codes: 0: success. 1: nothing found. 2: invalid input or an error.
 //! 130: interrupted.
 
-mod asking;
 mod cli;
 mod code_args;
 mod command;
-pub mod directions;
+pub mod data_args;
+pub mod evaluation;
 pub mod file;
 pub mod fit;
 mod grid;
 pub mod interrupt;
+mod mean;
 pub mod memory;
 mod npz;
-pub mod opening;
-pub mod places;
 pub mod plot;
 pub mod progress;
-mod report;
 mod serve;
+pub mod weight_paths;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -65,7 +64,7 @@ pub fn set_threads(threads: Option<u16>) -> Result<()> {
         .context("starting the threads")
 }
 
-/// A reader that went away (`crosshash ... | head`) is no error.
+/// A closed pipe (`crosshash ... | head`) is not an error.
 fn is_broken_pipe(err: &anyhow::Error) -> bool {
     err.chain().any(|cause| {
         cause

@@ -1,21 +1,21 @@
-//! Encoding: from features to codes, for every method. Real numbers end here: the sign is taken
-//! once, by [`Codes::from_signs`].
+//! Encoding: from features to codes, for every method. [`signs`] is the only place where real
+//! outputs become bits.
 
 use crosshash_codes::{Bits, Codes};
 
 use crate::Result;
 use crate::data::Features;
 
-/// Anything that gives real outputs for items of some modalities.
+/// A model that computes real outputs for items of some modalities.
 pub trait Encoder: Sync {
     /// The code length.
     fn bits(&self) -> Bits;
 
-    /// The modalities it knows.
+    /// The names of its modalities.
     fn modalities(&self) -> Vec<&str>;
 
-    /// Real outputs of items, by rows of as many numbers as bits; `progress` hears how many
-    /// items are done.
+    /// Real outputs of items, items x bits, row by row. `progress` is called with the number of
+    /// items done.
     fn outputs(
         &self,
         modality: &str,
@@ -32,5 +32,10 @@ pub fn encode(
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Codes> {
     let outputs = encoder.outputs(modality, features, progress)?;
-    Ok(Codes::from_signs(encoder.bits(), &outputs)?)
+    signs(encoder.bits(), &outputs)
+}
+
+/// The codes of real outputs, one value per bit: a bit is 1 if its value is at least 0.
+pub fn signs(bits: Bits, outputs: &[f32]) -> Result<Codes> {
+    Ok(Codes::from_signs(bits, outputs)?)
 }

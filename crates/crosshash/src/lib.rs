@@ -39,6 +39,7 @@ pub mod encode;
 mod error;
 pub mod evaluate;
 pub mod extract;
+pub mod featurize;
 mod gemm;
 mod image_rows;
 mod loss;
@@ -49,12 +50,25 @@ mod optimise;
 pub mod prepare;
 #[cfg(test)]
 mod proptests;
+mod query;
 mod rbf;
+mod run_dir;
 pub mod supervise;
 mod tower;
 pub mod train;
 
+pub use crosshash_codes as codes;
+
 pub use config::Config;
 pub use crosshash_features::picture;
+
+pub use data::{Dataset, Features, Modality, Split};
+pub use encode::{Encoder, encode};
 pub use error::{Error, Place, Result};
-pub use model::{MODEL_JSON, MODEL_WEIGHTS, Model};
+pub use model::Model;
+pub use query::{
+    Drawing, EncodedQuery, NearCentre, QueryEncoder, QueryInput, QueryItems, QueryKind,
+};
+pub use run_dir::{
+    CodedModality, DirectionReport, FileStamp, HistoryTable, RunDir, RunReport, Subset,
+};

@@ -20,9 +20,9 @@ use crate::tower::{Matrix, Shape, Tower};
 use crate::{Error, Result};
 
 /// The file of sizes, vocabularies and normalisers.
-pub const MODEL_JSON: &str = "model.json";
+pub(crate) const MODEL_JSON: &str = "model.json";
 /// The file of weights.
-pub const MODEL_WEIGHTS: &str = "model.safetensors";
+pub(crate) const MODEL_WEIGHTS: &str = "model.safetensors";
 /// Items encoded at a time.
 const BLOCK: usize = 256;
 

@@ -18,9 +18,9 @@ use crosshash::evaluate::{Coded, every_direction};
 use crosshash_codes::eval::Options;
 use serde::Serialize;
 
-use crosshash_cli::directions::encode_all;
+use crosshash_cli::data_args::DataArgs;
+use crosshash_cli::evaluation::encode_all;
 use crosshash_cli::fit::{fit, split};
-use crosshash_cli::opening::Raw;
 use crosshash_cli::progress::{Progress, say};
 use crosshash_cli::{file, interrupt};
 
@@ -78,7 +78,7 @@ pub(crate) struct Args {
     set: Vec<String>,
 
     #[command(flatten)]
-    raw: Raw,
+    data_args: DataArgs,
 }
 
 /// One training and its judgements.
@@ -126,7 +126,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let asking = interrupt::catch();
     let mut rows = Vec::new();
     if !jobs.is_empty() {
-        let mut raw = args.raw.clone();
+        let mut raw = args.data_args.clone();
         let given = !raw.backbone.is_empty();
         if !given {
             raw.backbone = ["photo", "sketch"].map(|m| format!("{m}={BACKBONE}")).to_vec();
@@ -185,7 +185,7 @@ fn configured(text: &str, args: &Args, bits: usize, own: &[String]) -> Result<Co
 
 fn tuned_weights(args: &Args) -> Result<PathBuf> {
     let about = crosshash::backbone::about(TUNED[0])?;
-    let found = about.find(&args.raw.places.weights()).context("--tune")?;
+    let found = about.find(&args.data_args.weight_paths.weights()).context("--tune")?;
     found.into_iter().next().context("--tune: no file of weights")
 }
 
@@ -196,7 +196,7 @@ fn trained(what: &str, config: &Config, opened: &Opened) -> Result<Option<Row>> 
     let Some(fitted) = fit(config, opened, &split, None)? else { return Ok(None) };
     let seconds = started.elapsed().as_secs_f64();
     let seen = encode_all(&fitted.model, &opened.dataset, &split)?;
-    let seen: Vec<Coded> = seen.into_iter().map(|(coded, _)| coded).collect();
+    let seen: Vec<Coded> = seen.into_iter().map(|modality| modality.coded).collect();
     let unseen: Vec<Coded> = seen
         .iter()
         .map(|coded| Coded {

@@ -237,9 +237,9 @@ fn mutated(target: &Target, rng: &mut ChaCha8Rng) -> Shot {
 fn nonsense(target: &Target, rng: &mut ChaCha8Rng) -> Shot {
     let (method, path, body) = good(target, rng);
     let mut value: Value = serde_json::from_str(&body).unwrap_or(Value::Null);
-    let mut places = Vec::new();
-    places_of(&value, String::new(), &mut places);
-    let place = places.swap_remove(rng.random_range(0..places.len()));
+    let mut weight_paths = Vec::new();
+    places_of(&value, String::new(), &mut weight_paths);
+    let place = weight_paths.swap_remove(rng.random_range(0..weight_paths.len()));
     let spoilt = match rng.random_range(0..8) {
         0 => json!(null),
         1 => json!(-1),
@@ -259,17 +259,17 @@ fn nonsense(target: &Target, rng: &mut ChaCha8Rng) -> Shot {
 }
 
 /// Pointers to every value within a value.
-fn places_of(value: &Value, here: String, places: &mut Vec<String>) {
+fn places_of(value: &Value, here: String, weight_paths: &mut Vec<String>) {
     match value {
         Value::Object(map) => map.iter().for_each(|(key, inner)| {
-            places_of(inner, format!("{here}/{key}"), places);
+            places_of(inner, format!("{here}/{key}"), weight_paths);
         }),
         Value::Array(list) => list.iter().enumerate().for_each(|(nth, inner)| {
-            places_of(inner, format!("{here}/{nth}"), places);
+            places_of(inner, format!("{here}/{nth}"), weight_paths);
         }),
         _ => {}
     }
-    places.push(here);
+    weight_paths.push(here);
 }
 
 fn giant(rng: &mut ChaCha8Rng) -> Shot {

@@ -1,77 +1,77 @@
-//! `crosshash embed-plot`: a map of what a run learnt, all modalities and the centres.
+//! `crosshash embed-plot`: a t-SNE map of the outputs of a run, with all modalities and centres.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use crosshash::data::Training;
 use crosshash::embed::{Options, Spot, embed};
-use crosshash::{Config, Model};
+use crosshash::{Model, RunDir};
 
-use crate::fit::{CONFIG, split};
-use crate::opening::Raw;
+use crate::data_args::DataArgs;
+use crate::file;
+use crate::fit::split;
 use crate::plot::embedding;
 use crate::progress::{Progress, say};
-use crate::{file, report};
 
 const EXAMPLES: &str = "\
 Examples:
-  The ten most frequent labels of a run, as a picture:
+  The ten most frequent labels of a run, as a figure:
     crosshash embed-plot run --out map.svg
 
-  Labels by name, and the places as a table for other tools:
+  Labels by name, with the coordinates as a table:
     crosshash embed-plot run --labels cat,heart,clock --out map.csv
 
-  A run that was copied from another machine: say where its data are now:
+  A run copied from another machine, with its data in another folder:
     crosshash embed-plot run --data configs/data/iaprtc12.toml --root PATH/iaprtc12 --out map.svg
 
-It draws the real outputs of training items, divided by their lengths, and the centres, through
-t-SNE. Shapes are modalities, colours are labels; where modalities lie on each other around
-their centre, they are aligned.";
+The map shows the normalised real outputs of training items and the centres, projected by t-SNE.
+Shapes are modalities, colours are labels. Modalities are aligned where their items surround the
+same centre.";
 
-/// Draw a map (t-SNE) of a run's outputs: every modality and the centres.
+/// Plot a t-SNE map of the outputs of a run: all modalities and the centres.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Folder of the run.
     run: PathBuf,
 
-    /// The picture (.svg), or the places as a table (.csv).
+    /// Output file: a figure (.svg), or the coordinates as a table (.csv).
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 
-    /// The data set the run was trained on, if it is not where it was.
+    /// Data set of the run, if it has moved.
     #[arg(long, value_name = "DATA")]
     data: Option<PathBuf>,
 
-    /// Where the files of the manifest are, if not beside it.
+    /// Folder of the files that the manifest names [default: the manifest's folder].
     #[arg(long, value_name = "PATH", requires = "data")]
     root: Option<PathBuf>,
 
-    /// Labels to draw, by name; the most frequent ones if none are given.
+    /// Labels to show, by name [default: the most frequent ones].
     #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
     labels: Vec<String>,
 
-    /// How many labels, if none are named.
+    /// Number of labels, if none are named.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=14))]
     classes: u8,
 
-    /// Items of each modality, at most.
+    /// Maximum items per modality.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     items: usize,
 
-    /// About how many neighbours count.
+    /// Perplexity of t-SNE (effective number of neighbours).
     #[arg(long, value_name = "P", default_value_t = 30.0)]
     perplexity: f32,
 
-    /// Iterations.
+    /// Iterations of t-SNE.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     iterations: usize,
 
     #[command(flatten)]
-    raw: Raw,
+    data_args: DataArgs,
 
-    /// Seed of the sample and the start.
+    /// Seed of the sample and the initial coordinates.
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
 }
@@ -79,17 +79,15 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let ending = args.out.extension().and_then(|ext| ext.to_str()).unwrap_or("");
     if !["svg", "csv"].contains(&ending) {
-        bail!("--out {}: name a file that ends in .svg or .csv", args.out.display());
+        bail!("--out {}: the file name must end in .svg or .csv", args.out.display());
     }
-    let model = Model::load(&args.run)
-        .with_context(|| format!("reading the model in {}", args.run.display()))?;
-    let config = Config::parse(&fs_err::read_to_string(args.run.join(CONFIG))?, &[])
-        .with_context(|| args.run.join(CONFIG).display().to_string())?;
-    let (path, root) = place(args)?;
-    let opened = args.raw.open_as(&path, root.as_deref(), &model)?;
+    let run = RunDir::open(&args.run)?;
+    let (model, config) = (run.model()?, run.config()?);
+    let (path, root) = data_source(args, &run)?;
+    let opened = args.data_args.open_for_model(&path, root.as_deref(), &model)?;
     let split = split(&opened, config.validation())?;
     let training = opened.dataset.training(&split);
-    check(args, &model, &training)?;
+    check(&run, &model, &training)?;
     let options = Options {
         labels: args.labels.clone(),
         n_labels: args.classes.into(),
@@ -99,46 +97,44 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         iterations: args.iterations,
         seed: args.seed,
     };
-    let progress = Progress::new("arranging", args.iterations);
+    let progress = Progress::new("t-SNE", args.iterations);
     let spots = embed(&model, &training, &options, &|done| progress.set(done))?;
     drop(progress);
     match ending {
         "svg" => embedding::draw(&args.out, opened.dataset.name(), &spots)?,
         _ => file::write(&args.out, &to_csv(&spots))?,
     }
-    say(format!("{} places in {}", spots.len(), args.out.display()));
+    say(format!("{} points in {}", spots.len(), args.out.display()));
     Ok(ExitCode::SUCCESS)
 }
 
-/// The map is of the items that were learnt from: refuses other data.
-fn check(args: &Args, model: &Model, training: &Training<'_>) -> Result<()> {
-    let report = report::read(&args.run)?;
+/// The map shows the training items: rejects other data.
+fn check(run: &RunDir, model: &Model, training: &Training<'_>) -> Result<()> {
     let split = format!("{:016x}", training.split_hash());
-    let same = report["split"].as_str().is_none_or(|known| known == split);
+    let same = run.report()?.split == split;
     if !same || model.labels() != training.label_names() {
         bail!(
-            "the data are not those that {} was trained on (labels or split differ); give --data \
-             and --root where they are now",
-            args.run.display()
+            "{} was trained on other data (labels or split differ); specify its data by --data \
+             and --root",
+            run.path().display()
         );
     }
     Ok(())
 }
 
-/// Where the data are: as told, or as the run's report remembers.
-fn place(args: &Args) -> Result<(PathBuf, Option<PathBuf>)> {
+/// Where the data are: from --data, or from the report of the run.
+fn data_source(args: &Args, run: &RunDir) -> Result<(PathBuf, Option<PathBuf>)> {
     if let Some(data) = &args.data {
         return Ok((data.clone(), args.root.clone()));
     }
-    let (data, root) = report::learnt(&report::read(&args.run)?)
-        .context("the run does not say which data it learnt; give --data")?;
-    if !report::is_there(&data) {
+    let report = run.report()?;
+    if !report.is_data_available() {
         bail!(
-            "{}, which the run learnt, is not there any more; give --data",
-            data.display()
+            "the data set of the run, {}, does not exist any more; specify --data",
+            report.data.display()
         );
     }
-    Ok((data, root))
+    Ok((report.data, report.root))
 }
 
 fn to_csv(spots: &[Spot]) -> String {

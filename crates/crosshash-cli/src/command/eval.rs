@@ -1,4 +1,4 @@
-//! `crosshash eval`: judge codes from any tool.
+//! `crosshash eval`: evaluates codes from any tool.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,23 +13,24 @@ use crosshash_codes::read;
 use crosshash_codes::{Codes, Labels};
 use serde_json::{Map, Value, json};
 
+use crosshash::RunDir;
 use crosshash::evaluate::every_direction;
 
 use crate::code_args::CodeArgs;
-use crate::directions;
+use crate::evaluation;
 use crate::plot;
 use crate::progress::Progress;
 
 const EXAMPLES: &str = "\
 Examples:
-  Judge a trained run in every direction, with precision at 50 ranks:
+  Evaluate a trained run in every direction, with precision at rank 50:
     crosshash eval run --at 50
 
-  Judge codes of any origin, with P, R, NDCG, ACG and MAP at 200 and 1,000 ranks:
+  Evaluate codes from any source, with P, R, NDCG, ACG and MAP at ranks 200 and 1,000:
     crosshash eval --query q.npy --database d.npy \\
       --query-labels yq.npy --database-labels yd.npy --at 200,1000
 
-  The same as JSON, with precision-recall and top-N curves as a picture:
+  The same as JSON, with a plot of the precision-recall and top-N curves:
     crosshash eval --query q.npy --database d.npy \\
       --query-labels yq.npy --database-labels yd.npy --json --plot curves.svg
 
@@ -37,17 +38,17 @@ Examples:
     crosshash eval --query q.npy --database d.npy --bits 48 ...
     crosshash eval --query q.npy --database d.npy --layout real ...
 
-Codes:  .npy, packed uint8 (n x bytes) or one value a bit (0/1, -1/+1); or a crosshash code file.
-Labels: .npy matrix of 0/1 (n x labels, uint8 or bool), .npy vector of class numbers, or text
-        with the label numbers of one item a line. An item is relevant iff it shares a label.
-Ties:   the headline is the expectation over all orders of items at one distance; the bounds
-        and the database order (`stable`, as old papers sort) stand beside it.";
+Codes:  .npy, packed uint8 (n x bytes) or one value per bit (0/1, -1/+1); or a crosshash code file.
+Labels: .npy matrix of 0/1 (n x labels, uint8 or bool), .npy vector of class numbers, or a text
+        file with the label numbers of one item per line. An item is relevant if it shares a label.
+Ties:   the main value is the expectation over all orders of items at the same distance
+        (tie-aware). Bounds and the value for database order (`stable`) are also reported.";
 
-/// Judge codes: MAP, precision, recall, NDCG, curves and code health, right about ties.
+/// Evaluate codes: tie-aware MAP, precision, recall, NDCG, curves and code statistics.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A folder that `train` made: every direction between its modalities is judged.
+    /// Folder of a run created by `train`; every direction between its modalities is evaluated.
     #[arg(conflicts_with_all = ["query", "database", "query_labels", "database_labels", "plot"])]
     run: Option<PathBuf>,
 
@@ -59,11 +60,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", required_unless_present = "run")]
     database: Option<PathBuf>,
 
-    /// Labels of the queries (default: those in the code file).
+    /// Labels of the queries [default: those in the code file].
     #[arg(long, value_name = "FILE")]
     query_labels: Option<PathBuf>,
 
-    /// Labels of the database (default: those in the code file).
+    /// Labels of the database [default: those in the code file].
     #[arg(long, value_name = "FILE")]
     database_labels: Option<PathBuf>,
 
@@ -74,23 +75,23 @@ pub(crate) struct Args {
     #[command(flatten)]
     layout: CodeArgs,
 
-    /// What MAP@K divides by; MAP over the whole ranking always divides by R.
+    /// Denominator of MAP@K; MAP over the complete ranking always divides by R.
     #[arg(long, value_enum, default_value_t = DenominatorArg::Min)]
     denominator: DenominatorArg,
 
-    /// What a query without any relevant item contributes to the means.
+    /// How queries without a relevant item count in the means.
     #[arg(long, value_enum, default_value_t = EmptyArg::Zero)]
     empty_queries: EmptyArg,
 
-    /// Hamming radii at which hash look-up is reported.
+    /// Hamming radii for which hash lookup is reported.
     #[arg(long, value_name = "T,T,...", value_delimiter = ',', default_value = "2")]
     radius: Vec<usize>,
 
-    /// Print JSON, with the curves in it.
+    /// Print JSON, including the curves.
     #[arg(long)]
     json: bool,
 
-    /// Draw precision-recall and top-N precision curves.
+    /// Plot precision-recall and top-N precision curves.
     #[arg(long, value_name = "OUT.svg")]
     plot: Option<PathBuf>,
 }
@@ -100,31 +101,31 @@ enum DenominatorArg {
     /// min(R, K)
     #[value(alias = "min(R,K)")]
     Min,
-    /// the relevant items among the first K
+    /// the number of relevant items among the first K
     Found,
-    /// R, all relevant items
+    /// R, the number of all relevant items
     #[value(alias = "R", alias = "total")]
     Relevant,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum EmptyArg {
-    /// it counts as 0
+    /// count as 0
     Zero,
-    /// it is left out
+    /// exclude
     Skip,
 }
 
 fn rank(text: &str) -> Result<usize, String> {
     match text.trim().parse() {
-        Ok(0) => Err("ranks are counted from 1".into()),
+        Ok(0) => Err("ranks start at 1".into()),
         Ok(rank) => Ok(rank),
-        Err(_) => Err("a rank is a whole number".into()),
+        Err(_) => Err("a rank is a positive integer".into()),
     }
 }
 
 impl Args {
-    /// The two files; clap refuses to go on without them, unless there is a run.
+    /// The two files; clap requires them unless there is a run.
     fn query(&self) -> &Path {
         self.query.as_deref().unwrap_or(Path::new(""))
     }
@@ -151,15 +152,16 @@ impl Args {
     }
 }
 
-/// Judges every direction of a run folder.
+/// Evaluates every direction of a run.
 fn every(run: &Path, args: &Args) -> Result<ExitCode> {
-    let coded = directions::read_codes(run)?;
-    let progress = Progress::new("judging directions", coded.len() * coded.len());
-    let judged = every_direction(&coded, &args.options(), &|done| progress.set(done))?;
+    let coded = RunDir::open(run)?.all_codes()?;
+    let progress = Progress::new("evaluating directions", coded.len() * coded.len());
+    let directions = every_direction(&coded, &args.options(), &|done| progress.set(done))?;
     drop(progress);
-    let text = match args.json {
-        true => serde_json::to_string_pretty(&judged)? + "\n",
-        false => directions::to_text(&judged, &sorted(&args.at)),
+    let text = if args.json {
+        serde_json::to_string_pretty(&directions)? + "\n"
+    } else {
+        evaluation::to_text(&directions, &sorted(&args.at))
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
@@ -180,7 +182,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         &database_labels,
     )?;
     let options = args.options();
-    let progress = Progress::new("judging queries", query.len());
+    let progress = Progress::new("evaluating queries", query.len());
     let report =
         evaluate(&query, &database, &query_labels, &database_labels, &options, &|done| {
             progress.set(done);
@@ -188,7 +190,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     drop(progress);
     if let Some(path) = &args.plot {
         plot::curves::draw(path, &report)
-            .with_context(|| format!("drawing {}", path.display()))?;
+            .with_context(|| format!("plotting {}", path.display()))?;
     }
     let text = if args.json {
         serde_json::to_string_pretty(&to_json(&report, args))? + "\n"
@@ -204,7 +206,7 @@ fn read_codes(args: &Args) -> Result<(Codes, Codes)> {
     let mut codes = read::codes_together(&[args.query(), args.database()], &options)?;
     match (codes.pop(), codes.pop()) {
         (Some(database), Some(query)) => Ok((query, database)),
-        _ => bail!("two files of codes are needed"),
+        _ => bail!("two files of codes are required"),
     }
 }
 
@@ -216,13 +218,13 @@ fn read_labels(args: &Args) -> Result<(Labels, Labels)> {
         ("--database-labels", &args.database_labels, args.database()),
     ] {
         if given.is_none() && codes.extension().is_some_and(|ext| ext == "npy") {
-            bail!("{flag} is missing: {} holds codes only", codes.display());
+            bail!("{flag} is required: {} contains only codes", codes.display());
         }
     }
     let mut labels = read::labels_together(&[query, database])?;
     match (labels.pop(), labels.pop()) {
         (Some(database), Some(query)) => Ok((query, database)),
-        _ => bail!("two files of labels are needed"),
+        _ => bail!("two files of labels are required"),
     }
 }
 
@@ -235,8 +237,8 @@ fn check_rows(
 ) -> Result<()> {
     if codes.len() != labels.len() {
         bail!(
-            "{labels_flag} has {} rows, {codes_flag} ({}) has {}; there must be one row of \
-             labels per code",
+            "{labels_flag} has {} rows, {codes_flag} ({}) has {}; one row of labels per code is \
+             required",
             labels.len(),
             path.display(),
             codes.len()
@@ -252,7 +254,7 @@ fn sorted(values: &[usize]) -> Vec<usize> {
     values
 }
 
-/// The report for machines: headline values by name, the other tie rules under `bounds`.
+/// The report as JSON: main values by name, the other tie rules under `bounds`.
 fn to_json(report: &Report, args: &Args) -> Value {
     let mut root = Map::new();
     root.insert("map".into(), json!(report.map));
@@ -281,7 +283,7 @@ fn to_json(report: &Report, args: &Args) -> Value {
     Value::Object(root)
 }
 
-/// The report for people.
+/// The report as text.
 fn to_text(report: &Report) -> String {
     use std::fmt::Write as _;
     let mut out = String::new();
@@ -296,7 +298,7 @@ fn to_text(report: &Report) -> String {
     if report.queries_without_relevant > 0 {
         let rule = match protocol.empty_queries {
             EmptyQueries::Zero => "they count as 0",
-            EmptyQueries::Skip => "they are left out",
+            EmptyQueries::Skip => "they are excluded",
         };
         let n = report.queries_without_relevant;
         line(format!("{n} of the queries have no relevant item; {rule}"));
@@ -329,7 +331,7 @@ fn to_text(report: &Report) -> String {
     }
     let health = &report.database_health;
     line(format!(
-        "database codes: {} of {} differ, entropy {:.2} bits, worst bit balance {:.3} \
+        "database codes: {} of {} distinct, entropy {:.2} bits, worst bit balance {:.3} \
          (0 is even), mean |bit correlation| {}, {} constant bits",
         health.unique_codes,
         health.codes,
@@ -339,17 +341,17 @@ fn to_text(report: &Report) -> String {
         health.constant_bits,
     ));
     line(format!(
-        "tie rate: {:.4} of neighbouring ranks stand at one distance",
+        "tie rate: {:.4} of neighbouring ranks have the same distance",
         report.tie_rate
     ));
     line(String::new());
     line(format!(
-        "protocol: relevant = {}; headline = {}; MAP@K divides by {}; judged by {} ({})",
+        "protocol: relevant = {}; headline = {}; MAP@K divides by {}; evaluated by {} ({})",
         protocol.relevance,
         protocol.tie_rule,
         match protocol.ap_denominator {
             ApDenominator::Min => "min(R,K)",
-            ApDenominator::Found => "the hits found",
+            ApDenominator::Found => "the relevant items found",
             ApDenominator::Total => "R",
         },
         protocol.evaluated_by,

@@ -1,4 +1,4 @@
-//! `crosshash features`: pictures or texts to rows of numbers, in a file.
+//! `crosshash features`: extracts features of pictures or texts into a file.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,71 +8,74 @@ use crosshash::backbone::{self, Takes};
 use crosshash::data::{self, Features, MANIFEST, emoji};
 use crosshash_codes::npy;
 
+use crate::data_args::ExtractArgs;
 use crate::file;
-use crate::opening::Extracting;
-use crate::places::Places;
 use crate::progress::say;
+use crate::weight_paths::WeightPaths;
 
 const EXAMPLES: &str = "\
 Examples:
-  All pictures of a folder (or .zip, .tar, .tar.gz), a row each, in the order of their names:
+  All pictures of a folder (or .zip, .tar, .tar.gz), one row each, sorted by name:
     crosshash features photos/ --backbone efficientnet-lite0 --weights PATH --out features.npy
 
   A modality of a data set, in the order of its items:
     crosshash features configs/data/iaprtc12-raw.toml --root PATH/iaprtc12 --modality image \\
       --backbone efficientnet-lite0 --weights PATH --out image.npy
 
-  Texts, one a line:
+  Texts, one per line:
     crosshash features texts.txt --backbone wordllama --weights PATH --out texts.npy
 
-OUT.npy holds floats of 32 bits, items x width; beside it, OUT.ids.txt names the item of each row.
-Rows are kept: a second run computes nothing, a stopped one goes on. `crosshash backbones` lists
-what there is.";
+OUT.npy contains 32-bit floats, items x width; OUT.ids.txt lists the id of each row. Features are
+cached: an interrupted extraction continues where it stopped. `crosshash backbones` lists the
+available backbones.";
 
-/// Make rows of numbers of pictures or texts by a backbone.
+/// Extract features of pictures or texts with a backbone.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A data set (folder with a manifest, manifest), a folder, zip or tar of pictures, or texts
-    /// (.txt, one a line).
+    /// A data set (manifest, or folder with one), a folder, zip or tar of pictures, or texts
+    /// (.txt, one per line).
     data: PathBuf,
 
-    /// The backbone: a name of `crosshash backbones`, or the path of an .onnx file.
+    /// Backbone: a name listed by `crosshash backbones`, or the path of an .onnx file.
     #[arg(long, value_name = "NAME")]
     backbone: String,
 
-    /// The modality of a data set.
+    /// Modality of the data set.
     #[arg(long, value_name = "NAME")]
     modality: Option<String>,
 
-    /// Where the rows go.
+    /// Output file.
     #[arg(long, value_name = "FILE.npy")]
     out: PathBuf,
 
-    /// Where the files of the manifest are, if not beside it.
+    /// Folder of the files that the manifest names [default: the manifest's folder].
     #[arg(long, value_name = "PATH")]
     root: Option<PathBuf>,
 
     #[command(flatten)]
-    places: Places,
+    weight_paths: WeightPaths,
 
     #[command(flatten)]
-    extracting: Extracting,
+    extract_args: ExtractArgs,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.out.extension().is_none_or(|ending| ending != "npy") {
-        bail!("--out {}: name a file that ends in .npy", args.out.display());
+        bail!("--out {}: the file name must end in .npy", args.out.display());
     }
-    let loaded = backbone::open(&args.backbone, &args.places.weights())?;
+    let weights = args.weight_paths.weights();
+    let loaded = backbone::open(&args.backbone, &weights)?;
     let (features, ids) = items(args, loaded.backbone().takes())?;
-    let given = args.extracting.extract(&loaded, &features, "features")?;
+    let given = args.extract_args.with_extractor(weights, |extractor| {
+        extractor.extract(&loaded, &features, "features")
+    })?;
     let width = given.rows.width();
     npy::write_matrix(&args.out, given.rows.len(), width, given.rows.into_values())?;
     let names: String = given.kept.iter().map(|&k| format!("{}\n", ids[k])).collect();
     let beside = args.out.with_extension("ids.txt");
     file::write(&beside, &names)?;
-    say(format!("rows in {}, their ids in {}", args.out.display(), beside.display()));
+    say(format!("features in {}, ids in {}", args.out.display(), beside.display()));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -80,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 fn items(args: &Args, takes: Takes) -> Result<(Features, Vec<String>)> {
     let path = &args.data;
     if is_dataset(path) {
-        let opened = crate::opening::open_within_limits(path, args.root.as_deref())?;
+        let opened = crate::data_args::open_within_limits(path, args.root.as_deref())?;
         let all = opened.dataset.modalities();
         let fits: Vec<&str> = all
             .iter()
@@ -95,7 +98,7 @@ fn items(args: &Args, takes: Takes) -> Result<(Features, Vec<String>)> {
             (Some(name), _) => name.as_str(),
             (None, &[one]) => one,
             (None, _) => bail!(
-                "--modality: name the modality; {} fit the backbone",
+                "--modality: specify the modality; {} can be used with this backbone",
                 if fits.is_empty() { "none".into() } else { fits.join(", ") }
             ),
         };
@@ -103,7 +106,7 @@ fn items(args: &Args, takes: Takes) -> Result<(Features, Vec<String>)> {
         return Ok((modality.features().clone(), modality.ids().to_vec()));
     }
     if args.modality.is_some() {
-        bail!("--modality goes with a data set; {} is none", path.display());
+        bail!("--modality requires a data set; {} is not one", path.display());
     }
     if takes == Takes::Texts {
         let texts = data::items(path, true)?;

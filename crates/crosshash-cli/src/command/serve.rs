@@ -1,4 +1,4 @@
-//! `crosshash serve`: search over HTTP, and a page to search with.
+//! `crosshash serve`: an HTTP search service with a web page.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,61 +7,61 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use crate::places::Places;
-use crate::serve::{DataPlace, Limits, Options, logs, serve};
+use crate::serve::{DataLocation, Limits, Options, logs, serve};
+use crate::weight_paths::WeightPaths;
 
 const EXAMPLES: &str = "\
 Examples:
-  A run that `train` or `demo` made, and its page at http://127.0.0.1:7878/:
+  Serve a run created by `train` or `demo`, with its page at http://127.0.0.1:7878/:
     crosshash serve crosshash-demo
 
-  All runs in a folder at once; requests name one by \"model\":
+  Serve all runs of a folder; requests select one by \"model\":
     crosshash serve runs --default photos
 
-  Ask it:
+  Send a query:
     curl -s http://127.0.0.1:7878/v1/search -H 'content-type: application/json' \\
       -d '{\"query\":{\"text\":\"cat\"},\"target\":\"picture\",\"k\":5}'
 
-  For other machines, with a token:
+  Accept requests from other machines, with a token:
     openssl rand -hex 32 > token
     crosshash serve runs --addr 0.0.0.0:7878 --token-file token
 
-  Take over a run that was trained anew (it is also noticed by itself):
+  Reload after retraining (changes are also detected automatically):
     kill -HUP $(pidof crosshash)
 
-Searched are all items that the run coded, database and queries. What is inserted and deleted is
-kept in RUN/serve. The reference is docs/serve.md; the description for machines /openapi.json.";
+The service searches all items of the run, database and queries. Inserted and deleted items are
+stored in RUN/serve. Reference: docs/serve.md; OpenAPI document: /openapi.json.";
 
-/// Serve search over HTTP, with a page: words, pictures, drawings, live inserts.
+/// Serve search over HTTP, with a web page; items can be inserted and deleted.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The folder of a run, of an index, or a folder of such.
+    /// Folder of a run, of an index, or a folder of them.
     place: PathBuf,
 
     #[command(flatten)]
-    pub(crate) how: How,
+    pub(crate) serve_args: ServeArgs,
 
-    /// The model that answers where none is named (default: the first by name).
+    /// Model for requests that do not name one [default: the first by name].
     #[arg(long, value_name = "NAME")]
     default: Option<String>,
 
-    /// The data set of the run, if it is not where it was when it was trained on.
+    /// Data set of the run, if it has moved.
     #[arg(long, value_name = "DATA")]
     data: Option<PathBuf>,
 
-    /// Where the files of the manifest are, if not where they were.
+    /// Folder of the files that the manifest names, if it has moved.
     #[arg(long, value_name = "PATH")]
     root: Option<PathBuf>,
 
     #[command(flatten)]
-    weights: Places,
+    weights: WeightPaths,
 }
 
-/// How to serve; `demo` takes this too.
+/// Options of the service, shared with `demo`.
 #[derive(clap::Args, Clone)]
-pub(crate) struct How {
-    /// Where to listen. Anything but this machine needs a token.
+pub(crate) struct ServeArgs {
+    /// Address to listen on. Addresses reachable from other machines require a token.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7878")]
     addr: String,
 
@@ -69,56 +69,61 @@ pub(crate) struct How {
     #[arg(long)]
     open: bool,
 
-    /// A file with the token that requests must carry (or the variable CROSSHASH_TOKEN).
+    /// File with the token that requests must send [default: $CROSSHASH_TOKEN].
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// An origin whose pages may ask (none unless told).
+    /// Origin of other web pages that may send requests [default: none].
     #[arg(long, value_name = "ORIGIN")]
     cors: Option<String>,
 
-    /// The largest body of a request, in MiB.
+    /// Maximum size of a request body in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     max_body: u16,
 
-    /// The most hits of one answer.
+    /// Maximum results per response.
     #[arg(long, value_name = "K", default_value_t = 1000)]
     max_k: usize,
 
-    /// The most items of one insert or delete.
+    /// Maximum items per insert or delete.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     max_items: usize,
 
-    /// Seconds that a request may take.
+    /// Time limit of a request in seconds.
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=600))]
     max_seconds: u16,
 
-    /// The most connections at once.
+    /// Maximum concurrent connections.
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..))]
     max_connections: u16,
 
-    /// The form of the log on stderr.
-    #[arg(long, value_enum, default_value_t = logs::Form::Text)]
-    log: logs::Form,
+    /// Format of the log on stderr.
+    #[arg(long, value_enum, default_value_t = logs::Format::Text)]
+    log: logs::Format,
 
-    /// What is logged.
-    #[arg(long, value_enum, default_value_t = logs::Detail::Info)]
-    log_level: logs::Detail,
+    /// Level of the log.
+    #[arg(long, value_enum, default_value_t = logs::LogLevel::Info)]
+    log_level: logs::LogLevel,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let data = DataPlace { data: args.data.clone(), root: args.root.clone() };
-    args.how.serve(args.place.clone(), args.default.clone(), data, args.weights.clone())
+    let data = DataLocation { data: args.data.clone(), root: args.root.clone() };
+    args.serve_args.serve(
+        args.place.clone(),
+        args.default.clone(),
+        data,
+        args.weights.clone(),
+    )
 }
 
-impl How {
-    /// Serves a folder until asked to stop.
+impl ServeArgs {
+    /// Serves a folder until the process is stopped.
     pub(crate) fn serve(
         &self,
         place: PathBuf,
         default: Option<String>,
-        data: DataPlace,
-        weights: Places,
+        data: DataLocation,
+        weights: WeightPaths,
     ) -> Result<ExitCode> {
         logs::start(self.log, self.log_level);
         let addr = self.address()?;
@@ -143,11 +148,11 @@ impl How {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Where to listen; names are looked up.
+    /// The address to listen on; host names are resolved.
     pub(crate) fn address(&self) -> Result<SocketAddr> {
         use std::net::ToSocketAddrs as _;
         let text = &self.addr;
-        let what = || format!("--addr {text}: write HOST:PORT, e.g. 127.0.0.1:7878");
+        let what = || format!("--addr {text}: expected HOST:PORT, e.g. 127.0.0.1:7878");
         text.to_socket_addrs().with_context(what)?.next().with_context(what)
     }
 }

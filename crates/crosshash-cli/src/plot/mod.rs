@@ -1,16 +1,14 @@
 //! Figures as SVG; one file per figure, one style for all.
 
-pub(crate) mod comparison;
 pub(crate) mod convergence;
 pub(crate) mod curves;
 pub(crate) mod embedding;
 pub(crate) mod labels;
 pub mod lines;
-pub(crate) mod sweep;
 
 use plotters::style::RGBColor;
 
-/// Colours that stay apart in print and for the colour-blind (Okabe and Ito).
+/// Colours that are distinguishable in print and for colour-blind readers (Okabe and Ito).
 pub(crate) const PALETTE: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -24,7 +22,7 @@ pub(crate) const PALETTE: [RGBColor; 7] = [
 /// The text font of all figures.
 pub(crate) const FONT: &str = "sans-serif";
 
-/// The palette, and then the same colours darker, and then lighter.
+/// The palette, then the same colours darker, then lighter.
 pub(crate) fn colour(at: usize) -> RGBColor {
     let RGBColor(r, g, b) = PALETTE[at % PALETTE.len()];
     match (at / PALETTE.len()) % 3 {

@@ -1,4 +1,4 @@
-//! Reading requests: JSON bodies, forms with a file, parts of a path, what stands behind the `?`.
+//! Reads requests: JSON bodies, multipart forms, path and query parameters.
 
 use axum::body::Body;
 use axum::extract::{
@@ -7,15 +7,14 @@ use axum::extract::{
 use axum::http::{HeaderMap, header};
 use serde::de::DeserializeOwned;
 
-use super::fault::{Answer, Fault};
-use super::limits::parse;
+use super::error::{ApiError, ApiResult};
 use super::state::App;
 
 /// A JSON body.
-pub(crate) async fn json<T: DeserializeOwned>(app: &App, request: Request) -> Answer<T> {
+pub(crate) async fn json<T: DeserializeOwned>(app: &App, request: Request) -> ApiResult<T> {
     let (parts, body) = request.into_parts();
     if !is(&parts.headers, "application/json") {
-        return Err(Fault::media_type(
+        return Err(ApiError::media_type(
             "send JSON with the header Content-Type: application/json",
         )
         .at("header Content-Type"));
@@ -23,21 +22,23 @@ pub(crate) async fn json<T: DeserializeOwned>(app: &App, request: Request) -> An
     parse(&app.limits.body(&parts.headers, body).await?)
 }
 
-/// Whether the body is said to be of a type.
+/// Whether the Content-Type of a body is `wanted`.
 pub(crate) fn is(headers: &HeaderMap, wanted: &str) -> bool {
     let told = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let told = told.unwrap_or("").split(';').next().unwrap_or("").trim();
     told.eq_ignore_ascii_case(wanted)
 }
 
-/// A form: the JSON in its part `request`, if there is one, and the file in its part `picture`.
+/// A multipart form: the JSON of its part `request`, if there is one, and the file of its part
+/// `picture`.
 pub(crate) async fn form(
     app: &App,
     request: Request,
-) -> Answer<(Option<Vec<u8>>, Vec<u8>)> {
+) -> ApiResult<(Option<Vec<u8>>, Vec<u8>)> {
     let (parts, body) = request.into_parts();
     let bytes = app.limits.body(&parts.headers, body).await?;
-    let broken = |err: String| Fault::bad(format!("not a whole form: {err}"));
+    let broken =
+        |err: String| ApiError::bad_request(format!("invalid multipart form: {err}"));
     let whole = Request::from_parts(parts, Body::from(bytes));
     let form = Multipart::from_request(whole, &()).await;
     let mut form = form.map_err(|err| broken(err.body_text()))?;
@@ -52,26 +53,45 @@ pub(crate) async fn form(
                 let message = format!(
                     "part {other:?}: a form has one part `picture` and at most one `request`"
                 );
-                return Err(Fault::bad(message));
+                return Err(ApiError::bad_request(message));
             }
         }
     }
     let picture = picture.filter(|bytes| !bytes.is_empty());
-    let picture =
-        picture.ok_or_else(|| Fault::bad("no file in the part `picture`").at("picture"))?;
+    let picture = picture.ok_or_else(|| {
+        ApiError::bad_request("the part `picture` has no file").at("picture")
+    })?;
     Ok((json, picture))
 }
 
-/// The one part of a path that varies, and what stands behind the `?`.
+/// The path parameter and the query parameters.
 pub(crate) async fn path_and_query<T: DeserializeOwned>(
     request: Request,
-) -> Answer<(String, T)> {
+) -> ApiResult<(String, T)> {
     let (mut parts, _) = request.into_parts();
     let path = Path::<String>::from_request_parts(&mut parts, &()).await;
-    let Path(path) = path
-        .map_err(|err| Fault::bad(format!("the path: {}", err.body_text())).at("path"))?;
+    let Path(path) = path.map_err(|err| {
+        ApiError::bad_request(format!("invalid path: {}", err.body_text())).at("path")
+    })?;
     let query = Query::<T>::from_request_parts(&mut parts, &()).await;
-    let Query(query) =
-        query.map_err(|err| Fault::bad(err.body_text()).at("what stands behind the ?"))?;
+    let Query(query) = query
+        .map_err(|err| ApiError::bad_request(err.body_text()).at("query parameters"))?;
     Ok((path, query))
+}
+
+/// Parses JSON; errors name the field.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> ApiResult<T> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let found = serde_path_to_error::deserialize(&mut json).map_err(|err| {
+        let place = err.path().to_string();
+        let error = ApiError::bad_request(format!("invalid request: {}", err.inner()));
+        if place == "." { error } else { error.at(place) }
+    })?;
+    json.end()
+        .map_err(|err| {
+            ApiError::bad_request(format!(
+                "invalid request: more than one JSON value: {err}"
+            ))
+        })
+        .map(|()| found)
 }

@@ -1,4 +1,4 @@
-//! `POST /v1/encode`: the code of anything that can be asked.
+//! `POST /v1/encode`: the code of a query.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,47 +7,47 @@ use axum::Json;
 use axum::extract::{Request, State};
 use serde::{Deserialize, Serialize};
 
-use super::ask::{Ask, Centre, Times};
 use super::body;
-use super::brain::micros;
-use super::fault::Answer;
+use super::error::ApiResult;
+use super::query::{Centre, QueryRequest};
 use super::state::App;
+use super::timings::{Timings, micros};
 use super::view::hex;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wish {
+struct EncodeRequest {
     model: Option<String>,
-    query: Ask,
+    query: QueryRequest,
 }
 
 #[derive(Serialize)]
-pub(crate) struct Encoded {
+pub(crate) struct EncodeResponse {
     modality: Option<String>,
     bits: usize,
     code: String,
     outputs: Option<Vec<f32>>,
     centres: Vec<Centre>,
-    timings_us: Times,
+    timings_us: Timings,
 }
 
 pub(crate) async fn post(
     State(app): State<Arc<App>>,
     request: Request,
-) -> Answer<Json<Encoded>> {
+) -> ApiResult<Json<EncodeResponse>> {
     let started = Instant::now();
-    let wish: Wish = body::json(&app, request).await?;
+    let request: EncodeRequest = body::json(&app, request).await?;
     let decoded = micros(started);
-    let model = app.model(wish.model.as_deref())?;
-    let mut asked = wish.query.resolve(&app, &model).await?;
-    asked.times.decode += decoded;
-    asked.times.total = micros(started);
-    Ok(Json(Encoded {
-        modality: asked.modality,
+    let model = app.model(request.model.as_deref())?;
+    let mut query = request.query.resolve(&app, &model).await?;
+    query.timings.decode += decoded;
+    query.timings.total = micros(started);
+    Ok(Json(EncodeResponse {
+        modality: query.modality,
         bits: model.bits.get(),
-        code: hex(model.bits, &asked.code),
-        outputs: asked.outputs,
-        centres: asked.centres,
-        timings_us: asked.times,
+        code: hex(model.bits, &query.code),
+        outputs: query.outputs,
+        centres: query.centres,
+        timings_us: query.timings,
     }))
 }

@@ -6,16 +6,15 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use crosshash_codes::Codes;
+use crosshash::QueryInput;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::ask::{self, ItemId, shelf};
 use super::body;
-use super::brain::Given;
-use super::fault::{Answer, Fault};
+use super::error::{ApiError, ApiResult};
+use super::query::{self, ItemId, accepted_kinds, encode, shelf};
 use super::records::Record;
-use super::run::Generation;
+use super::run::ServedModel;
 use super::shelf::{Change, Changed, New, Shelf};
 use super::state::App;
 use super::view::from_hex;
@@ -96,7 +95,7 @@ pub(crate) struct Showing {
 
 /// Where to look for what items of a shelf show.
 pub(crate) struct Look<'a> {
-    pub(crate) model: &'a Generation,
+    pub(crate) model: &'a ServedModel,
     pub(crate) shelf: &'a Shelf,
 }
 
@@ -149,7 +148,7 @@ fn escaped(text: &str) -> String {
 pub(crate) async fn post(
     State(app): State<Arc<App>>,
     request: Request,
-) -> Answer<(StatusCode, Json<Inserted>)> {
+) -> ApiResult<(StatusCode, Json<Inserted>)> {
     let Insert { model, modality, items } = body::json(&app, request).await?;
     check_count(&app, items.len(), "items")?;
     // Once more if the model was exchanged in between: its codes would not fit the new ones.
@@ -158,8 +157,8 @@ pub(crate) async fn post(
         let generation = app.model(model.as_deref())?;
         let target = Arc::clone(shelf(&generation, &modality, "modality")?);
         let (worker, name) = (Arc::clone(&generation), modality.clone());
-        let work = move || -> Answer<_> {
-            let made: Answer<Vec<New>> = wanted
+        let work = move || -> ApiResult<_> {
+            let made: ApiResult<Vec<New>> = wanted
                 .iter()
                 .enumerate()
                 .map(|(k, item)| item.made(&worker, &name, k))
@@ -182,32 +181,32 @@ pub(crate) async fn post(
 
 impl Item {
     /// The item with its code.
-    fn made(&self, model: &Generation, modality: &str, at: usize) -> Answer<New> {
+    fn made(&self, model: &ServedModel, modality: &str, at: usize) -> ApiResult<New> {
         let place = |field: &str| format!("items[{at}].{field}");
         let id = self.id.clone().text();
         let view = shelf(model, modality, "modality")?.view();
         if id.is_empty() || id.len() > LONGEST_ID || id.contains(char::is_control) {
             let message =
                 format!("an id is 1 to {LONGEST_ID} bytes without control characters");
-            return Err(Fault::bad(message).at(place("id")));
+            return Err(ApiError::bad_request(message).at(place("id")));
         }
         // As the index writes it: 007 is 7 where ids are numbers.
         let id = view.snapshot.typed_id(&id).ok_or_else(|| {
-            Fault::bad("ids of this index are whole numbers").at(place("id"))
+            ApiError::bad_request("ids of this index are whole numbers").at(place("id"))
         })?;
         let id = id.to_string();
-        let picture = self.picture.as_deref().map(ask::picture).transpose();
-        let picture = picture.map_err(|fault| fault.at(place("picture")))?;
+        let picture = self.picture.as_deref().map(query::picture).transpose();
+        let picture = picture.map_err(|err| err.at(place("picture")))?;
         let number = |label: &String| {
             let found = model.labels.iter().position(|name| name == label);
             found.and_then(|at| u32::try_from(at).ok()).ok_or_else(|| {
-                Fault::bad(format!(
+                ApiError::bad_request(format!(
                     "no label is named {label:?}; GET /v1/models lists them"
                 ))
                 .at(place("labels"))
             })
         };
-        let labels = self.labels.iter().map(number).collect::<Answer<Vec<u32>>>()?;
+        let labels = self.labels.iter().map(number).collect::<ApiResult<Vec<u32>>>()?;
         let code = self.encoded(model, modality, picture.as_deref(), &place)?;
         let record = Record {
             id,
@@ -224,48 +223,46 @@ impl Item {
     /// The code that was given, or that of the features, the text or the picture that was.
     fn encoded(
         &self,
-        model: &Generation,
+        model: &ServedModel,
         modality: &str,
         picture: Option<&[u8]>,
         place: &dyn Fn(&str) -> String,
-    ) -> Answer<Vec<u64>> {
+    ) -> ApiResult<Vec<u64>> {
         if let Some(code) = &self.code {
-            return from_hex(model.bits, code).map_err(|fault| fault.at(place("code")));
+            return from_hex(model.bits, code).map_err(|err| err.at(place("code")));
         }
-        let Some(brain) = &model.brain else {
+        let Some(encoder) = &model.encoder else {
             let message = "this is an index without a model: give the code";
-            return Err(Fault::bad(message).at(place("code")));
+            return Err(ApiError::bad_request(message).at(place("code")));
         };
-        let asks = brain.asks(modality);
+        let kinds = accepted_kinds(model, modality);
         let given = match (&self.features, &self.text, picture) {
-            (Some(values), _, _) => ask::features(values.clone())
-                .map_err(|fault| fault.at(place("features")))?,
-            (_, Some(text), _) if asks.contains(&"text") => Given::Text(text.clone()),
-            (_, _, Some(picture)) => Given::Picture(picture.to_vec()),
+            (Some(values), _, _) => QueryInput::Features(values.clone()),
+            (_, Some(text), _) if kinds.contains(&"text") => QueryInput::Text(text.clone()),
+            (_, _, Some(picture)) => QueryInput::Picture(picture.to_vec()),
             _ => {
                 let message = format!(
                     "nothing to encode: {modality} takes {}, or a code",
-                    asks.join(" or ")
+                    kinds.join(" or ")
                 );
-                return Err(Fault::bad(message).at(place("")));
+                return Err(ApiError::bad_request(message).at(place("")));
             }
         };
-        let form = given.form();
-        let thought =
-            brain.think(modality, given).map_err(|fault| fault.at(place(form)))?;
-        let codes = Codes::from_signs(model.bits, &thought.outputs).map_err(Fault::ours)?;
-        Ok(codes.words().to_vec())
+        let kind = given.kind().name();
+        let encoded =
+            encode(encoder, modality, given).map_err(|err| err.at(place(kind)))?;
+        Ok(encoded.query.code.words().to_vec())
     }
 }
 
-fn check_count(app: &App, count: usize, place: &str) -> Answer<()> {
+fn check_count(app: &App, count: usize, place: &str) -> ApiResult<()> {
     let most = app.limits.items;
     match count {
-        0 => Err(Fault::bad("none are given").at(place)),
-        n if n > most => {
-            Err(Fault::bad(format!("{n} at once; at most {most}, send several requests"))
-                .at(place))
-        }
+        0 => Err(ApiError::bad_request("none are given").at(place)),
+        n if n > most => Err(ApiError::bad_request(format!(
+            "{n} at once; at most {most}, send several requests"
+        ))
+        .at(place)),
         _ => Ok(()),
     }
 }
@@ -274,7 +271,7 @@ fn check_count(app: &App, count: usize, place: &str) -> Answer<()> {
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,
     request: Request,
-) -> Answer<Json<Deleted>> {
+) -> ApiResult<Json<Deleted>> {
     let Delete { model, modality, ids } = body::json(&app, request).await?;
     check_count(&app, ids.len(), "ids")?;
     let ids: Vec<String> = ids.into_iter().map(ItemId::text).collect();
@@ -286,13 +283,13 @@ pub(crate) async fn delete(
 pub(crate) async fn delete_one(
     State(app): State<Arc<App>>,
     request: Request,
-) -> Answer<Json<Deleted>> {
+) -> ApiResult<Json<Deleted>> {
     let (id, Which { model, modality }) = body::path_and_query(request).await?;
     let generation = app.model(model.as_deref())?;
     let modality = named(&generation, modality.as_deref())?.modality.clone();
     let changed = remove(&app, model.as_deref(), &modality, vec![id.clone()]).await?;
     match changed.done {
-        0 => Err(Fault::missing(format!("{modality} has no item {id:?}")).at("id")),
+        0 => Err(ApiError::not_found(format!("{modality} has no item {id:?}")).at("id")),
         deleted => Ok(Json(Deleted { deleted, missing: changed.missing })),
     }
 }
@@ -302,7 +299,7 @@ async fn remove(
     model: Option<&str>,
     modality: &str,
     ids: Vec<String>,
-) -> Answer<Changed> {
+) -> ApiResult<Changed> {
     loop {
         let generation = app.model(model)?;
         let target = shelf(&generation, modality, "modality")?;
@@ -315,9 +312,9 @@ async fn remove(
 
 /// The modality behind the `?`; the only one need not be named.
 pub(crate) fn named<'a>(
-    model: &'a Generation,
+    model: &'a ServedModel,
     modality: Option<&str>,
-) -> Answer<&'a Arc<Shelf>> {
+) -> ApiResult<&'a Arc<Shelf>> {
     match (modality, &model.shelves[..]) {
         (Some(modality), _) => shelf(model, modality, "modality"),
         (None, [one]) => Ok(one),
@@ -325,7 +322,7 @@ pub(crate) fn named<'a>(
             let known: Vec<&str> = all.iter().map(|s| s.modality.as_str()).collect();
             let message =
                 format!("name the modality: ?modality= one of {}", known.join(", "));
-            Err(Fault::bad(message).at("modality"))
+            Err(ApiError::bad_request(message).at("modality"))
         }
     }
 }
@@ -334,13 +331,13 @@ pub(crate) fn named<'a>(
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     request: Request,
-) -> Answer<Json<Seen>> {
+) -> ApiResult<Json<Seen>> {
     let (id, Which { model, modality }) = body::path_and_query(request).await?;
     let model = app.model(model.as_deref())?;
     let shelf = named(&model, modality.as_deref())?;
     let view = shelf.view();
     let item = view.find(&id)?.ok_or_else(|| {
-        Fault::missing(format!("{} has no item {id:?}", shelf.modality)).at("id")
+        ApiError::not_found(format!("{} has no item {id:?}", shelf.modality)).at("id")
     })?;
     let shown = Look { model: &model, shelf }.shown(&id);
     let mut also = Vec::new();

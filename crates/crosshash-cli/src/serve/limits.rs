@@ -1,74 +1,78 @@
-//! What one request may take: bytes, hits, time, and a share of the processors.
+//! Limits of a request: bytes, results, time, and CPU workers.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, header};
-use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
-use super::fault::{Answer, Fault};
+use super::error::{ApiError, ApiResult};
 
-/// A body that is too large is read on and thrown away up to so many times the limit, so that the
-/// client hears why; what is larger still is cut off.
-const PATIENCE: usize = 4;
+/// A body that is too large is read and discarded up to this multiple of the limit, so that the
+/// client receives the error; a larger one is cut off.
+const DISCARD_FACTOR: usize = 4;
 
 /// The limits of every request.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
     /// Bytes of a body.
     pub(crate) body: usize,
-    /// Hits of an answer.
+    /// Results per response.
     pub(crate) k: usize,
-    /// Items of one insert or delete.
+    /// Items per insert or delete.
     pub(crate) items: usize,
-    /// Time until the answer.
+    /// Time per request.
     pub(crate) time: Duration,
-    /// Connections at once.
+    /// Concurrent connections.
     pub(crate) connections: usize,
 }
 
 impl Limits {
-    /// Reads a body; refuses what is too large or too slow.
-    pub(crate) async fn body(&self, headers: &HeaderMap, body: Body) -> Answer<Bytes> {
-        let refused = || {
-            Fault::large(format!(
+    /// Reads a body; rejects one that is too large or too slow.
+    pub(crate) async fn body(&self, headers: &HeaderMap, body: Body) -> ApiResult<Bytes> {
+        let rejected = || {
+            ApiError::too_large(format!(
                 "the body is larger than {} bytes; send less, or start the server with a larger \
                  --max-body",
                 self.body
             ))
         };
-        let told = headers.get(header::CONTENT_LENGTH);
-        let told = told.and_then(|text| text.to_str().ok()?.parse::<usize>().ok());
-        if told.is_some_and(|length| length > self.body.saturating_mul(PATIENCE)) {
-            return Err(refused());
+        let declared = headers.get(header::CONTENT_LENGTH);
+        let declared = declared.and_then(|text| text.to_str().ok()?.parse::<usize>().ok());
+        if declared.is_some_and(|length| length > self.body.saturating_mul(DISCARD_FACTOR))
+        {
+            return Err(rejected());
         }
         let read = read(body, self.body);
         match tokio::time::timeout(self.time, read).await {
-            Err(_) => Err(Fault::slow("the body did not arrive in time; send it again")),
-            Ok(Err(err)) => Err(Fault::bad(format!("the body broke off: {err}"))),
-            Ok(Ok(None)) => Err(refused()),
+            Err(_) => {
+                Err(ApiError::timeout("timeout while reading the body; send it again"))
+            }
+            Ok(Err(err)) => {
+                Err(ApiError::bad_request(format!("the body is incomplete: {err}")))
+            }
+            Ok(Ok(None)) => Err(rejected()),
             Ok(Ok(Some(bytes))) => Ok(bytes),
         }
     }
 }
 
-/// The whole body, or none if it is larger than `most`.
-async fn read(body: Body, most: usize) -> Result<Option<Bytes>, axum::Error> {
+/// The complete body, or none if it is larger than `limit`.
+async fn read(body: Body, limit: usize) -> Result<Option<Bytes>, axum::Error> {
     let mut stream = body.into_data_stream();
     let mut all: Vec<u8> = Vec::new();
     let mut length = 0_usize;
     while let Some(chunk) = next(&mut stream).await {
         let chunk = chunk?;
         length += chunk.len();
-        if length <= most {
+        if length <= limit {
             all.extend_from_slice(&chunk);
-        } else if length > most.saturating_mul(PATIENCE) {
+        } else if length > limit.saturating_mul(DISCARD_FACTOR) {
             break;
         }
     }
-    Ok((length <= most).then(|| all.into()))
+    Ok((length <= limit).then(|| all.into()))
 }
 
 /// The next chunk of a body.
@@ -88,21 +92,8 @@ async fn next(
     }
 }
 
-/// JSON of a known form; says where it is wrong.
-pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Answer<T> {
-    let mut json = serde_json::Deserializer::from_slice(bytes);
-    let found = serde_path_to_error::deserialize(&mut json).map_err(|err| {
-        let place = err.path().to_string();
-        let fault = Fault::bad(format!("not the JSON that is wanted: {}", err.inner()));
-        if place == "." { fault } else { fault.at(place) }
-    })?;
-    json.end()
-        .map_err(|err| Fault::bad(format!("more than one JSON value: {err}")))
-        .map(|()| found)
-}
-
-/// Work for processors, as many pieces at once as there are of them; the rest waits in line, so
-/// that neither memory nor threads grow with the number of requests.
+/// Runs CPU-bound work, as many tasks at once as there are cores; the others wait, so that neither
+/// memory nor threads grow with the number of requests.
 #[derive(Clone)]
 pub(crate) struct Workers(Arc<Semaphore>);
 
@@ -112,17 +103,17 @@ impl Workers {
         Workers(Arc::new(Semaphore::new(cores)))
     }
 
-    /// Runs `work` on a thread where it may take its time.
+    /// Runs `work` on a blocking thread.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Answer<T> {
+    ) -> ApiResult<T> {
         let permit = Arc::clone(&self.0).acquire_owned().await;
-        let permit = permit.map_err(|_| Fault::busy("the server is stopping"))?;
+        let permit = permit.map_err(|_| ApiError::busy("the server is stopping"))?;
         let task = tokio::task::spawn_blocking(move || {
-            let _permit = permit; // held until the work is done, even if nobody waits any more
+            let _permit = permit; // held until the work is done, even if the client has left
             work()
         });
-        task.await.map_err(Fault::ours)
+        task.await.map_err(ApiError::internal)
     }
 }

@@ -1,9 +1,6 @@
-//! Connections: accepted up to a number, cut off when they are too slow, and let finish when the
-//! server stops.
+//! Connections: a maximum number, timeouts, signals and graceful shutdown.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -17,12 +14,12 @@ use tokio::sync::Semaphore;
 
 use super::state::App;
 
-/// How long requests that are being answered have when the server stops.
+/// Time for requests in progress when the server stops.
 const GRACE: Duration = Duration::from_secs(30);
-/// Bytes of the head of a request.
-const HEAD: usize = 64 << 10;
+/// Maximum bytes of the header of a request.
+const MAX_HEADER: usize = 64 << 10;
 
-/// Serves until `stop` is ready, then lets what has begun end.
+/// Serves until `stop` is ready, then completes the requests in progress.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -33,17 +30,21 @@ pub(crate) async fn serve(
     let room = Arc::new(Semaphore::new(app.limits.connections));
     let mut stop = std::pin::pin!(stop);
     loop {
-        let Some(permit) = race(stop.as_mut(), Arc::clone(&room).acquire_owned()).await
-        else {
-            break;
+        let permit = tokio::select! {
+            biased;
+            () = &mut stop => break,
+            permit = Arc::clone(&room).acquire_owned() => permit?,
         };
-        let permit = permit?;
-        let stream = match race(stop.as_mut(), listener.accept()).await {
-            None => break,
-            Some(Ok((stream, _))) => stream,
-            Some(Err(err)) => {
-                // Out of file descriptors, or a client that went away: others may do better.
-                tracing::warn!(error = %err, "a connection was not accepted");
+        let accepted = tokio::select! {
+            biased;
+            () = &mut stop => break,
+            accepted = listener.accept() => accepted,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(err) => {
+                // No free file descriptor, or the client has left: continue with others.
+                tracing::warn!(error = %err, "accepting a connection failed");
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 continue;
             }
@@ -53,67 +54,49 @@ pub(crate) async fn serve(
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(app.limits.time)
-            .max_buf_size(HEAD)
+            .max_buf_size(MAX_HEADER)
             .serve_connection(TokioIo::new(stream), service);
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(err) = connection.await {
-                tracing::debug!(error = %err, "a connection ended early");
+                tracing::debug!(error = %err, "connection error");
             }
             drop(permit);
         });
     }
     drop(listener);
-    tracing::info!("stopping: requests that have begun are answered");
+    tracing::info!("stopping: completing requests in progress");
     if tokio::time::timeout(GRACE, graceful.shutdown()).await.is_err() {
-        tracing::warn!("stopped with requests unanswered after {GRACE:?}");
+        tracing::warn!("stopped with incomplete requests after {GRACE:?}");
     }
     Ok(())
 }
 
-/// What `work` gives, or nothing if the server is to stop before.
-async fn race<T>(
-    mut stop: Pin<&mut impl Future<Output = ()>>,
-    work: impl Future<Output = T>,
-) -> Option<T> {
-    let mut work = std::pin::pin!(work);
-    std::future::poll_fn(|context| {
-        if stop.as_mut().poll(context).is_ready() {
-            return Poll::Ready(None);
-        }
-        work.as_mut().poll(context).map(Some)
-    })
-    .await
-}
-
-/// Ready when the user or the system asks to stop.
+/// Ready when SIGTERM or SIGINT arrives.
 #[cfg(unix)]
-pub(crate) async fn asked_to_stop() {
+pub(crate) async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut polite), Ok(mut key)) =
+    let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         return std::future::pending().await;
     };
-    std::future::poll_fn(|context| {
-        if polite.poll_recv(context).is_ready() || key.poll_recv(context).is_ready() {
-            return Poll::Ready(());
-        }
-        Poll::Pending
-    })
-    .await;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
 }
 
 #[cfg(not(unix))]
-pub(crate) async fn asked_to_stop() {
+pub(crate) async fn stop_signal() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending().await
     }
 }
 
-/// Reloads all models whenever the process is told to (SIGHUP).
+/// Reloads all models on SIGHUP.
 #[cfg(unix)]
-pub(crate) async fn reload_when_told(app: Arc<App>) {
+pub(crate) async fn reload_on_hangup(app: Arc<App>) {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut hang_up) = signal(SignalKind::hangup()) else { return };
     while hang_up.recv().await.is_some() {
@@ -123,4 +106,4 @@ pub(crate) async fn reload_when_told(app: Arc<App>) {
 }
 
 #[cfg(not(unix))]
-pub(crate) async fn reload_when_told(_: Arc<App>) {}
+pub(crate) async fn reload_on_hangup(_: Arc<App>) {}

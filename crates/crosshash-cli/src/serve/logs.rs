@@ -1,51 +1,51 @@
-//! The log: lines on stderr, as text or as JSON, one per event.
+//! The log on stderr: one line per event, as text or JSON.
 
 use clap::ValueEnum;
 use tracing::Level;
 
-/// The form of a line.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Form {
-    /// key=value, for people
+pub(crate) enum Format {
+    /// key=value text
     Text,
-    /// one JSON object a line, for machines
+    /// one JSON object per line
     Json,
 }
 
-/// What is worth a line.
+/// The least severe level that is logged.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Detail {
-    /// failures of the server
+pub(crate) enum LogLevel {
+    /// internal errors
     Error,
-    /// and what should be looked at
+    /// also warnings
     Warn,
-    /// and starts, reloads, stops
+    /// also starts, reloads, stops
     Info,
-    /// and every request
+    /// also every request
     Debug,
 }
 
 /// Starts the log of this process.
-pub(crate) fn start(form: Form, detail: Detail) {
-    let level = match detail {
-        Detail::Error => Level::ERROR,
-        Detail::Warn => Level::WARN,
-        Detail::Info => Level::INFO,
-        Detail::Debug => Level::DEBUG,
+pub(crate) fn start(format: Format, level: LogLevel) {
+    let max_level = match level {
+        LogLevel::Error => Level::ERROR,
+        LogLevel::Warn => Level::WARN,
+        LogLevel::Info => Level::INFO,
+        LogLevel::Debug => Level::DEBUG,
     };
-    // Libraries below us have their own idea of what is worth telling.
+    // Events of other libraries are not logged.
     let ours = tracing_subscriber::filter::filter_fn(move |event| {
-        *event.level() <= level && event.target().starts_with("crosshash")
+        *event.level() <= max_level && event.target().starts_with("crosshash")
     });
     use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
     use tracing_subscriber::util::SubscriberInitExt as _;
     let lines =
         tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
     let registry = tracing_subscriber::registry();
-    // A second start in one process keeps the first log.
-    let _ = match form {
-        Form::Text => registry.with(lines.with_ansi(false).with_filter(ours)).try_init(),
-        Form::Json => {
+    // A second call in one process keeps the first log.
+    let _ = match format {
+        Format::Text => registry.with(lines.with_ansi(false).with_filter(ours)).try_init(),
+        Format::Json => {
             registry.with(lines.json().flatten_event(true).with_filter(ours)).try_init()
         }
     };

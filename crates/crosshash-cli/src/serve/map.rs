@@ -1,24 +1,24 @@
-//! The map of a run's outputs (t-SNE): made in the background when somebody looks, kept in the
-//! run's folder.
+//! The t-SNE map of the outputs of a run: computed in the background at the first request, saved in
+//! the folder of the run.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context as _, Result, bail};
-use crosshash::Config;
+use anyhow::{Result, bail};
+use crosshash::RunDir;
 use crosshash::embed::{Options, embed};
 use serde_json::{Value, json};
 
-use super::run::{FOLDER, Generation};
+use super::run::ServedModel;
+use crate::data_args::DataArgs;
 use crate::file;
-use crate::fit::{CONFIG, split};
-use crate::opening::Raw;
-use crate::places::Places;
+use crate::fit::split;
+use crate::weight_paths::WeightPaths;
 
-/// Items of each modality, at most: a page draws and hovers over them at once.
+/// Maximum items per modality: the page draws all of them at once.
 const ITEMS: usize = 400;
-/// Labels, the most frequent ones.
+/// Number of labels, the most frequent ones.
 const LABELS: usize = 12;
 const ITERATIONS: usize = 500;
 
@@ -26,39 +26,43 @@ const ITERATIONS: usize = 500;
 #[derive(Default)]
 pub(crate) struct Maps(Arc<Mutex<HashMap<String, (String, Progress)>>>);
 
-/// How far a map is.
+/// The state of a map.
 #[derive(Clone)]
 pub(crate) enum Progress {
     Computing,
     Done(Arc<Value>),
-    /// There is none, and why.
+    /// There is none, for this reason.
     None(String),
 }
 
 impl Maps {
-    /// The map of a model, or how far it is; begins it if nobody has.
-    pub(crate) fn get(&self, model: &Arc<Generation>, weights: &Places) -> Progress {
+    /// The map of a model, or its state; starts the computation if necessary.
+    pub(crate) fn get(&self, model: &Arc<ServedModel>, weights: &WeightPaths) -> Progress {
         let mut maps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((of, progress)) = maps.get(&model.name)
             && *of == model.fingerprint
         {
             return progress.clone();
         }
-        if let Some(kept) = kept(model) {
-            let done = Progress::Done(Arc::new(kept));
+        if let Some(saved) = saved(model) {
+            let done = Progress::Done(Arc::new(saved));
             maps.insert(model.name.clone(), (model.fingerprint.clone(), done.clone()));
             return done;
         }
         let now = (model.fingerprint.clone(), Progress::Computing);
         maps.insert(model.name.clone(), now);
         let (model, all) = (Arc::clone(model), Arc::clone(&self.0));
-        let raw = Raw { places: weights.clone(), ..Raw::default() };
+        let data_args = DataArgs { weight_paths: weights.clone(), ..DataArgs::default() };
         let work = move || {
-            let made = match made(&model, &raw) {
+            let made = match compute(&model, &data_args) {
                 Ok(map) => Progress::Done(Arc::new(map)),
                 Err(err) => {
                     let why = format!("{err:#}");
-                    tracing::warn!(model = model.name, error = why, "no map was made");
+                    tracing::warn!(
+                        model = model.name,
+                        error = why,
+                        "the map could not be computed"
+                    );
                     Progress::None(why)
                 }
             };
@@ -72,29 +76,29 @@ impl Maps {
     }
 }
 
-fn path(model: &Generation) -> PathBuf {
-    model.folder.join(FOLDER).join("map.json")
+fn path(model: &ServedModel) -> Result<PathBuf> {
+    Ok(RunDir::open(&model.folder)?.service_path().join("map.json"))
 }
 
-/// What an earlier server made of the same model.
-fn kept(model: &Generation) -> Option<Value> {
-    let mut map: Value = serde_json::from_slice(&fs_err::read(path(model)).ok()?).ok()?;
+/// The saved map of the same model.
+fn saved(model: &ServedModel) -> Option<Value> {
+    let mut map: Value =
+        serde_json::from_slice(&fs_err::read(path(model).ok()?).ok()?).ok()?;
     let same = map["of"].as_str() == Some(&model.fingerprint);
     map.as_object_mut()?.remove("of");
     same.then_some(map)
 }
 
-fn made(model: &Generation, raw: &Raw) -> Result<Value> {
-    let (Some(brain), Some((data, root))) = (&model.brain, &model.data) else {
-        bail!("a map needs a model and the data it learnt from");
+fn compute(model: &ServedModel, data_args: &DataArgs) -> Result<Value> {
+    let (Some(encoder), Some((data, root))) = (&model.encoder, &model.data) else {
+        bail!("a map requires a model and its training data");
     };
-    let config = Config::parse(&fs_err::read_to_string(model.folder.join(CONFIG))?, &[])
-        .context(CONFIG)?;
-    let opened = raw.open_as(data, root.as_deref(), brain.model())?;
+    let config = RunDir::open(&model.folder)?.config()?;
+    let opened = data_args.open_for_model(data, root.as_deref(), encoder.model())?;
     let split = split(&opened, config.validation())?;
     let training = opened.dataset.training(&split);
-    if brain.model().labels() != training.label_names() {
-        bail!("the data are not those that the run was trained on");
+    if encoder.model().labels() != training.label_names() {
+        bail!("the run was trained on other data");
     }
     let options = Options {
         n_labels: LABELS,
@@ -103,7 +107,7 @@ fn made(model: &Generation, raw: &Raw) -> Result<Value> {
         fewer: true,
         ..Options::default()
     };
-    let points: Vec<Value> = embed(brain.model(), &training, &options, &|_| ())?
+    let points: Vec<Value> = embed(encoder.model(), &training, &options, &|_| ())?
         .into_iter()
         .map(|spot| {
             let [x, y] = spot.at;
@@ -112,8 +116,8 @@ fn made(model: &Generation, raw: &Raw) -> Result<Value> {
         })
         .collect();
     let map = json!({ "points": points });
-    let mut noted = map.clone();
-    noted["of"] = json!(model.fingerprint);
-    file::write(&path(model), &serde_json::to_string(&noted)?)?;
+    let mut saved = map.clone();
+    saved["of"] = json!(model.fingerprint);
+    file::write(&path(model)?, &serde_json::to_string(&saved)?)?;
     Ok(map)
 }

@@ -1,4 +1,4 @@
-//! Counts of what was asked and how long it took, in the text form of Prometheus.
+//! Request counters and durations in the Prometheus text format.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use crate::memory;
 
-/// Upper ends of the buckets, in seconds.
+/// Upper bounds of the buckets in seconds.
 const BUCKETS: [f64; 14] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// All counts since the start.
+/// All counters since the start.
 pub(crate) struct Metrics {
     started: Instant,
     routes: Mutex<BTreeMap<(String, &'static str), Route>>,
@@ -24,7 +24,7 @@ struct Route {
     seconds: f64,
 }
 
-/// A number that is asked for when the page is made: name, help, labels, value.
+/// A value computed for each scrape: name, help, labels and values.
 pub(crate) struct Gauge {
     pub(crate) name: &'static str,
     pub(crate) help: &'static str,
@@ -36,8 +36,8 @@ impl Metrics {
         Metrics { started: Instant::now(), routes: Mutex::default() }
     }
 
-    /// Notes one answer.
-    pub(crate) fn note(
+    /// Records one response.
+    pub(crate) fn record(
         &self,
         route: &str,
         method: &'static str,
@@ -55,11 +55,11 @@ impl Metrics {
         }
     }
 
-    /// The page.
+    /// All metrics as text.
     pub(crate) fn to_text(&self, gauges: &[Gauge]) -> String {
         let mut out = String::new();
         let routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        head(&mut out, "crosshash_requests_total", "counter", "Answered requests.");
+        head(&mut out, "crosshash_requests_total", "counter", "Completed requests.");
         for ((route, method), counts) in &*routes {
             for (status, count) in &counts.by_status {
                 let _ = writeln!(
@@ -69,7 +69,12 @@ impl Metrics {
             }
         }
         let name = "crosshash_request_seconds";
-        head(&mut out, name, "histogram", "Time from the head of a request to its answer.");
+        head(
+            &mut out,
+            name,
+            "histogram",
+            "Time from the header of a request to its response.",
+        );
         for ((route, method), counts) in &*routes {
             let labels = format!("route=\"{route}\",method=\"{method}\"");
             let mut so_far = 0;
@@ -96,7 +101,7 @@ impl Metrics {
             self.started.elapsed().as_secs_f64()
         );
         if let Some(bytes) = memory::resident_bytes_of("self") {
-            head(&mut out, "process_resident_memory_bytes", "gauge", "Memory in use.");
+            head(&mut out, "process_resident_memory_bytes", "gauge", "Resident memory.");
             let _ = writeln!(out, "process_resident_memory_bytes {bytes}");
         }
         out
@@ -107,7 +112,7 @@ fn head(out: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-/// A value of a label, quoted.
+/// A quoted label value.
 pub(crate) fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }
@@ -120,9 +125,9 @@ mod tests {
     fn buckets_add_up() {
         let metrics = Metrics::new();
         for millis in [0, 3, 30, 60_000] {
-            metrics.note("/v1/search", "POST", 200, Duration::from_millis(millis));
+            metrics.record("/v1/search", "POST", 200, Duration::from_millis(millis));
         }
-        metrics.note("/v1/search", "POST", 400, Duration::from_millis(1));
+        metrics.record("/v1/search", "POST", 400, Duration::from_millis(1));
         let rows = vec![("{model=\"a\"}".to_owned(), 3.0)];
         let text = metrics.to_text(&[Gauge { name: "x", help: "y.", rows }]);
         let labels = "route=\"/v1/search\",method=\"POST\"";

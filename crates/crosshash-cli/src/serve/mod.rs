@@ -1,48 +1,47 @@
-//! `crosshash serve`: search over HTTP, and the page.
+//! `crosshash serve`: the HTTP service and its page.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `state.rs`, `run.rs` | models by name, swapped whole on reload; from a folder to a model |
-//! | `shelf.rs`, `view.rs`, `records.rs` | the living index of a modality; what inserted items show |
-//! | `brain.rs`, `ask.rs`, `drawing.rs` | from a query in any form to a code |
-//! | `search.rs`, `encode.rs`, `items.rs`, `pictures.rs`, `models.rs`, `map.rs` | the answers |
-//! | `shown.rs`, `thumbnail.rs` | texts and pictures of the data set |
-//! | `body.rs`, `limits.rs`, `token.rs`, `fault.rs` | what is let in, and how it is refused |
-//! | `watch.rs`, `metrics.rs`, `logs.rs` | around every request: time, counts, log |
-//! | `listen.rs` | connections, signals, stopping |
-//! | `page.rs`, `page/`, `openapi.rs` | the page; the description for machines |
+//! | `state.rs`, `run.rs` | models by name, replaced as a whole on reload; loading a model from a folder |
+//! | `shelf.rs`, `view.rs`, `records.rs` | the live index of a modality; content of inserted items |
+//! | `query.rs` | resolves a query in any form to a code |
+//! | `search.rs`, `encode.rs`, `items.rs`, `pictures.rs`, `models.rs`, `map.rs` | the endpoints |
+//! | `content.rs`, `thumbnail.rs` | texts and pictures of the data set |
+//! | `body.rs`, `limits.rs`, `auth.rs`, `error.rs` | request bodies, limits, authorisation, errors |
+//! | `middleware.rs`, `metrics.rs`, `logs.rs`, `timings.rs` | for every request: time, counters, log |
+//! | `listen.rs` | connections, signals, shutdown |
+//! | `page.rs`, `page/`, `openapi.rs` | the page; the OpenAPI document |
 //!
-//! The contract is `openapi.json`; a test walks every path of it, and every route is in it.
+//! The API is specified in `openapi.json`; a test requests every path, and every route is in it.
 
-mod ask;
+mod auth;
 mod body;
-mod brain;
-mod drawing;
+mod content;
 mod encode;
-mod fault;
+mod error;
 mod items;
 mod limits;
 mod listen;
 pub(crate) mod logs;
 mod map;
 pub(crate) mod metrics;
+mod middleware;
 mod models;
 mod openapi;
 mod page;
 mod pictures;
+mod query;
 mod records;
 mod run;
 mod search;
 mod shelf;
-mod shown;
 mod state;
 mod thumbnail;
-mod token;
+mod timings;
 mod view;
-mod watch;
 
 pub(crate) use limits::Limits;
-pub(crate) use run::DataPlace;
+pub(crate) use run::DataLocation;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -52,20 +51,20 @@ use anyhow::{Context as _, Result};
 use axum::Router;
 use axum::routing::{MethodRouter, delete, get, post};
 
+use self::auth::Guard;
 use self::state::App;
-use self::token::Guard;
 use crate::interrupt;
-use crate::places::Places;
 use crate::progress::say;
+use crate::weight_paths::WeightPaths;
 
-/// How to serve.
+/// Options of the service.
 pub(crate) struct Options {
-    /// A run, an index, or a folder of such.
+    /// A run, an index, or a folder of them.
     pub(crate) place: PathBuf,
     pub(crate) addr: SocketAddr,
     pub(crate) default: Option<String>,
-    pub(crate) data: DataPlace,
-    pub(crate) weights: Places,
+    pub(crate) data: DataLocation,
+    pub(crate) weights: WeightPaths,
     pub(crate) limits: Limits,
     pub(crate) token_file: Option<PathBuf>,
     pub(crate) cors: Option<String>,
@@ -73,7 +72,7 @@ pub(crate) struct Options {
     pub(crate) open: bool,
 }
 
-/// One path: what it answers to, and by what.
+/// A path with its methods and handlers.
 type Route = (&'static str, &'static [&'static str], MethodRouter<Arc<App>>);
 
 /// Every path.
@@ -81,8 +80,8 @@ fn routes() -> Vec<Route> {
     vec![
         ("/", &["get"], get(page::index)),
         ("/page/{file}", &["get"], get(page::part)),
-        ("/healthz", &["get"], get(watch::health)),
-        ("/metrics", &["get"], get(watch::metrics)),
+        ("/healthz", &["get"], get(middleware::health)),
+        ("/metrics", &["get"], get(middleware::metrics)),
         ("/openapi.json", &["get"], get(openapi::get)),
         ("/v1/models", &["get"], get(models::list)),
         ("/v1/models/{model}", &["get"], get(models::get)),
@@ -106,20 +105,20 @@ fn router(app: &Arc<App>) -> Router {
         router = router.route(path, methods);
     }
     router
-        .fallback(watch::no_such_path)
-        .method_not_allowed_fallback(watch::no_such_method)
-        .layer(axum::middleware::from_fn_with_state(Arc::clone(app), watch::around))
+        .fallback(middleware::no_such_path)
+        .method_not_allowed_fallback(middleware::no_such_method)
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(app), middleware::around))
         .with_state(Arc::clone(app))
 }
 
-/// Serves until asked to stop.
+/// Serves until a signal stops the process.
 pub(crate) fn serve(options: Options) -> Result<()> {
     let Options { place, addr, default, data, weights, limits, token_file, cors, open } =
         options;
     let guard = Guard::new(addr.ip().is_loopback(), token_file.as_deref(), cors)?;
-    // Taken before the models are opened, so that a taken port is told at once.
+    // Bind before the models are loaded, so that a port in use is reported immediately.
     let listener = std::net::TcpListener::bind(addr)
-        .with_context(|| format!("--addr {addr}: cannot listen there"))?;
+        .with_context(|| format!("--addr {addr}: cannot listen on this address"))?;
     listener.set_nonblocking(true)?;
     let app = App::open(&place, data, weights, default.as_deref(), limits, guard)?;
     let app = Arc::new(app);
@@ -127,28 +126,28 @@ pub(crate) fn serve(options: Options) -> Result<()> {
         .enable_all()
         .thread_name("serve")
         .build()
-        .context("starting the threads of the server")?;
+        .context("starting the server threads")?;
     interrupt::hand_over();
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let addr = listener.local_addr()?;
         tokio::spawn(Arc::clone(&app).poll());
-        tokio::spawn(listen::reload_when_told(Arc::clone(&app)));
+        tokio::spawn(listen::reload_on_hangup(Arc::clone(&app)));
         let names: Vec<String> = app.models().all.keys().cloned().collect();
-        tracing::info!(%addr, models = names.join(","), token = app.guard.is_closed(), "serving");
+        tracing::info!(%addr, models = names.join(","), token = app.guard.requires_token(), "serving");
         let url = format!("http://{addr}/");
-        say(format!("{} at {url} (Ctrl-C stops it)", names.join(", ")));
+        say(format!("{} at {url} (press Ctrl-C to stop)", names.join(", ")));
         if open {
             browse(&url);
         }
-        listen::serve(listener, router(&app), Arc::clone(&app), listen::asked_to_stop()).await
+        listen::serve(listener, router(&app), Arc::clone(&app), listen::stop_signal()).await
     })?;
-    // Threads that still compute what nobody waits for are not waited for.
+    // Do not wait for threads whose result nobody needs.
     runtime.shutdown_background();
     Ok(())
 }
 
-/// Opens a page in the user's browser, if there is one.
+/// Opens a URL in the user's browser, if there is one.
 fn browse(url: &str) {
     let opener = if cfg!(target_os = "macos") {
         "open"
@@ -164,8 +163,6 @@ fn browse(url: &str) {
         .stderr(std::process::Stdio::null())
         .spawn();
     if started.is_err() {
-        say(format!(
-            "no browser could be opened ({opener} is not there): open {url} yourself"
-        ));
+        say(format!("could not open a browser ({opener} not found); open {url} manually"));
     }
 }

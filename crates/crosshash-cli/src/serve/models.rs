@@ -1,29 +1,27 @@
-//! `GET /v1/models` and what belongs to one model: report, history, settings, map, reload.
+//! `GET /v1/models`, and report, history, settings, map and reload of one model.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use crosshash::Config;
+use crosshash::{HistoryTable, RunDir, RunReport};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::body;
-use super::fault::{Answer, Fault};
+use super::error::{ApiError, ApiResult};
 use super::map::Progress;
-use super::run::Generation;
+use super::query::accepted_kinds;
+use super::run::ServedModel;
 use super::state::App;
-use crate::fit::CONFIG;
-use crate::report;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct NoParameters {}
 
 /// All models.
-pub(crate) async fn list(State(app): State<Arc<App>>) -> Answer<Json<Value>> {
+pub(crate) async fn list(State(app): State<Arc<App>>) -> ApiResult<Json<Value>> {
     let models = app.models();
     let work = move || {
         let all: Vec<Value> = models.all.values().map(|model| described(model)).collect();
@@ -32,31 +30,31 @@ pub(crate) async fn list(State(app): State<Arc<App>>) -> Answer<Json<Value>> {
     Ok(Json(app.workers.run(work).await?))
 }
 
-/// One model with how it was trained and judged.
+/// One model with its training history and evaluation.
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     request: Request,
-) -> Answer<Json<Value>> {
-    let (name, Nothing {}) = body::path_and_query(request).await?;
+) -> ApiResult<Json<Value>> {
+    let (name, NoParameters {}) = body::path_and_query(request).await?;
     let model = app.model(Some(&name))?;
     let work = move || {
         let mut value = described(&model);
-        value["report"] =
-            report::read(&model.folder).map_or(Value::Null, |full| shortened(&full));
-        value["history"] = history(&model.folder).unwrap_or(Value::Null);
-        value["settings"] = settings(&model.folder).unwrap_or(Value::Null);
+        let run = RunDir::open(&model.folder).ok();
+        let report = run.as_ref().and_then(|run| run.report().ok());
+        let history = run.as_ref().and_then(|run| run.history().ok());
+        value["report"] = report.as_ref().map_or(Value::Null, shortened);
+        value["history"] = history.as_ref().map_or(Value::Null, rows);
+        value["settings"] = run.as_ref().and_then(settings).unwrap_or(Value::Null);
         value
     };
     Ok(Json(app.workers.run(work).await?))
 }
 
-fn described(model: &Generation) -> Value {
+fn described(model: &ServedModel) -> Value {
     let modalities = model.shelves.iter().map(|shelf| {
-        let asks =
-            model.brain.as_ref().map_or(Vec::new(), |brain| brain.asks(&shelf.modality));
         json!({
             "name": shelf.modality,
-            "asks": asks,
+            "asks": accepted_kinds(model, &shelf.modality),
             "shows": model.shown.form(&shelf.modality),
             "items": shelf.view().snapshot.len(),
         })
@@ -81,80 +79,73 @@ fn described(model: &Generation) -> Value {
     })
 }
 
-/// Of a run's report, what is drawn.
-fn shortened(report: &Value) -> Value {
-    let direction = |direction: &Value| {
-        let judged = &direction["report"];
-        let curves = &judged["curves"];
-        let values = |key: &str| curves[key].as_array().cloned().unwrap_or_default();
-        let curve: Vec<Value> = values("recall")
-            .into_iter()
-            .zip(values("precision"))
-            .map(|(recall, precision)| json!([recall, precision]))
-            .collect();
+/// The part of a report that the page shows.
+fn shortened(report: &RunReport) -> Value {
+    let directions = report.directions.iter().map(|direction| {
         json!({
-            "query": direction["query"],
-            "database": direction["database"],
-            "map": judged["map"]["tie_aware"],
-            "chance": judged["chance"],
-            "curve": curve,
+            "query": direction.query,
+            "database": direction.database,
+            "map": direction.map(),
+            "chance": direction.chance(),
+            "curve": direction.precision_recall(),
         })
+    });
+    json!({ "directions": directions.collect::<Vec<_>>() })
+}
+
+/// The epochs as objects, without empty cells.
+fn rows(history: &HistoryTable) -> Value {
+    let row = |cells: &Vec<Option<f64>>| -> Value {
+        let cells = history.columns.iter().zip(cells);
+        let object: Map<String, Value> = cells
+            .filter_map(|(name, cell)| {
+                let value = match (name.as_str(), (*cell)?) {
+                    #[expect(clippy::cast_possible_truncation, reason = "a small count")]
+                    #[expect(clippy::cast_sign_loss, reason = "a count")]
+                    ("epoch", value) => json!(value as u64),
+                    (_, value) => json!(value),
+                };
+                Some((name.clone(), value))
+            })
+            .collect();
+        Value::Object(object)
     };
-    let all = report["directions"].as_array().map_or(&[][..], Vec::as_slice);
-    json!({ "directions": all.iter().map(direction).collect::<Vec<_>>() })
+    history.rows.iter().map(row).collect()
 }
 
-/// The epochs, as their table has them; empty cells are left out.
-fn history(run: &Path) -> Option<Value> {
-    let text = fs_err::read_to_string(run.join("history.csv")).ok()?;
-    let mut lines = text.lines();
-    let names: Vec<&str> = lines.next()?.split(',').collect();
-    let row = |line: &str| -> Value {
-        let cells = names.iter().zip(line.split(','));
-        let number = |(name, cell): (&&str, &str)| {
-            let number: f64 = cell.parse().ok()?;
-            let whole = *name == "epoch";
-            let value =
-                if whole { json!(cell.parse::<u64>().ok()?) } else { json!(number) };
-            Some(((*name).to_owned(), value))
-        };
-        Value::Object(cells.filter_map(number).collect::<Map<String, Value>>())
-    };
-    Some(lines.map(row).collect())
+fn settings(run: &RunDir) -> Option<Value> {
+    run.config().ok()?.to_json().ok()
 }
 
-fn settings(run: &Path) -> Option<Value> {
-    let text = fs_err::read_to_string(run.join(CONFIG)).ok()?;
-    Config::parse(&text, &[]).ok()?.to_json().ok()
-}
-
-/// The map of outputs; it is made when it is asked for first.
+/// The map of outputs; computed at the first request.
 pub(crate) async fn map(
     State(app): State<Arc<App>>,
     request: Request,
-) -> Answer<(StatusCode, Json<Value>)> {
-    let (name, Nothing {}) = body::path_and_query(request).await?;
+) -> ApiResult<(StatusCode, Json<Value>)> {
+    let (name, NoParameters {}) = body::path_and_query(request).await?;
     let model = app.model(Some(&name))?;
     match app.maps.get(&model, &app.weights) {
         Progress::Done(map) => Ok((StatusCode::OK, Json((*map).clone()))),
         Progress::Computing => {
             Ok((StatusCode::ACCEPTED, Json(json!({ "status": "computing" }))))
         }
-        Progress::None(why) => Err(Fault::missing(why).at("model")),
+        Progress::None(why) => Err(ApiError::not_found(why).at("model")),
     }
 }
 
-/// Opens a model anew.
+/// Reloads a model.
 pub(crate) async fn reload(
     State(app): State<Arc<App>>,
     request: Request,
-) -> Answer<Json<Value>> {
-    let (name, Nothing {}) = body::path_and_query(request).await?;
+) -> ApiResult<Json<Value>> {
+    let (name, NoParameters {}) = body::path_and_query(request).await?;
     app.model(Some(&name))?;
     let (worker, again) = (Arc::clone(&app), name.clone());
     let done = tokio::task::spawn_blocking(move || worker.reload(&again)).await;
-    match done.map_err(Fault::ours)? {
+    match done.map_err(ApiError::internal)? {
         Ok(generation) => Ok(Json(json!({ "model": name, "generation": generation }))),
-        Err(err) => Err(Fault::conflict(format!("{err:#}; the model goes on as it was"))),
+        Err(err) => {
+            Err(ApiError::conflict(format!("{err:#}; the current model stays in use")))
+        }
     }
 }

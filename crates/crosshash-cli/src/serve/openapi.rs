@@ -1,21 +1,21 @@
-//! `GET /openapi.json`: the description of this server for machines.
+//! `GET /openapi.json`: the OpenAPI document of this server.
 
 use axum::body::Body;
 use axum::http::header;
 use axum::response::Response;
 
-use super::fault::{Answer, Fault};
+use super::error::{ApiError, ApiResult};
 
-/// The document; its version is that of the program.
+/// The document, with the version of the program.
 pub(crate) fn document() -> String {
     include_str!("openapi.json").replace("{{version}}", env!("CARGO_PKG_VERSION"))
 }
 
-pub(crate) async fn get() -> Answer<Response> {
+pub(crate) async fn get() -> ApiResult<Response> {
     Response::builder()
         .header(header::CONTENT_TYPE, "application/json")
         .body(Body::from(document()))
-        .map_err(Fault::ours)
+        .map_err(ApiError::internal)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The page: files that are part of the program.
+//! The page; its files are embedded in the program.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -6,9 +6,9 @@ use axum::http::header;
 use axum::response::Response;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::fault::{Answer, Fault};
+use super::error::{ApiError, ApiResult};
 
-/// What the page may do: nothing but what this server gives.
+/// Content security policy: the page may load resources only from this server.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' \
      blob: data:; connect-src 'self'; font-src 'self'; form-action 'none'; base-uri 'none'; \
      frame-ancestors 'none'";
@@ -17,8 +17,6 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const FILES: &[(&str, &[u8])] = &[
     ("api.js", include_bytes!("page/api.js")),
     ("app.js", include_bytes!("page/app.js")),
-    ("ask.css", include_bytes!("page/ask.css")),
-    ("ask.js", include_bytes!("page/ask.js")),
     ("bits.js", include_bytes!("page/bits.js")),
     ("charts.js", include_bytes!("page/charts.js")),
     ("dom.js", include_bytes!("page/dom.js")),
@@ -33,6 +31,8 @@ const FILES: &[(&str, &[u8])] = &[
     ("model.css", include_bytes!("page/model.css")),
     ("model.js", include_bytes!("page/model.js")),
     ("narrow.css", include_bytes!("page/narrow.css")),
+    ("query.css", include_bytes!("page/query.css")),
+    ("query.js", include_bytes!("page/query.js")),
     ("results.css", include_bytes!("page/results.css")),
     ("results.js", include_bytes!("page/results.js")),
     ("state.js", include_bytes!("page/state.js")),
@@ -40,21 +40,21 @@ const FILES: &[(&str, &[u8])] = &[
     ("theme.js", include_bytes!("page/theme.js")),
 ];
 
-/// The page itself.
-pub(crate) async fn index(request: Request) -> Answer<Response> {
+/// The page.
+pub(crate) async fn index(request: Request) -> ApiResult<Response> {
     file("index.html", &request)
 }
 
-/// What it consists of.
-pub(crate) async fn part(request: Request) -> Answer<Response> {
+/// A file of the page.
+pub(crate) async fn part(request: Request) -> ApiResult<Response> {
     let name = request.uri().path().strip_prefix("/page/").unwrap_or("").to_owned();
     file(&name, &request)
 }
 
-fn file(name: &str, request: &Request) -> Answer<Response> {
+fn file(name: &str, request: &Request) -> ApiResult<Response> {
     let found = FILES.iter().find(|(known, _)| *known == name);
     let (name, bytes) =
-        found.ok_or_else(|| Fault::missing("the page has no such file").at("path"))?;
+        found.ok_or_else(|| ApiError::not_found("no such file").at("path"))?;
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     let kind = match ending {
         "html" => "text/html; charset=utf-8",
@@ -76,7 +76,7 @@ fn file(name: &str, request: &Request) -> Answer<Response> {
         .header(header::ETAG, tag);
     response
         .body(if fresh { Body::empty() } else { Body::from(*bytes) })
-        .map_err(Fault::ours)
+        .map_err(ApiError::internal)
 }
 
 #[cfg(test)]
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_of_the_page_is_in_the_program() {
+    fn every_file_of_the_page_is_embedded() {
         let folder =
             std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/serve/page");
         for entry in fs_err::read_dir(folder).unwrap() {

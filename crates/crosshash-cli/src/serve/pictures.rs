@@ -11,17 +11,17 @@ use serde::Deserialize;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::body;
-use super::fault::{Answer, Fault};
+use super::error::{ApiError, ApiResult};
 use super::items::named;
-use super::run::Generation;
+use super::run::ServedModel;
 use super::shelf::Shelf;
 use super::state::App;
 use super::thumbnail;
 
-/// Bytes of thumbnails kept in memory.
-const KEPT: usize = 64 << 20;
-/// The largest side of a thumbnail.
-const LARGEST: u32 = 2048;
+/// Maximum bytes of cached thumbnails.
+const CACHE_BYTES: usize = 64 << 20;
+/// Maximum side of a thumbnail in pixels.
+const MAX_SIDE: u32 = 2048;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,15 +31,15 @@ struct Which {
     size: Option<u32>,
 }
 
-/// Model, generation, modality, id, where an inserted picture is, size.
+/// Model, generation, modality, id, position of an inserted picture, size.
 type Key = (String, u64, String, String, u64, u32);
 
-/// Thumbnails, the oldest forgotten first.
+/// A cache of thumbnails; the oldest are removed first.
 #[derive(Default)]
-pub(crate) struct Thumbnails(Mutex<Kept>);
+pub(crate) struct Thumbnails(Mutex<Cache>);
 
 #[derive(Default)]
-struct Kept {
+struct Cache {
     by_key: HashMap<Key, Bytes>,
     order: VecDeque<Key>,
     bytes: usize,
@@ -51,32 +51,38 @@ impl Thumbnails {
     }
 
     fn put(&self, key: Key, bytes: Bytes) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if bytes.len() > KEPT / 16 || kept.by_key.contains_key(&key) {
+        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if bytes.len() > CACHE_BYTES / 16 || cache.by_key.contains_key(&key) {
             return;
         }
-        kept.bytes += bytes.len();
-        kept.by_key.insert(key.clone(), bytes);
-        kept.order.push_back(key);
-        while kept.bytes > KEPT
-            && let Some(oldest) = kept.order.pop_front()
+        cache.bytes += bytes.len();
+        cache.by_key.insert(key.clone(), bytes);
+        cache.order.push_back(key);
+        while cache.bytes > CACHE_BYTES
+            && let Some(oldest) = cache.order.pop_front()
         {
-            let gone = kept.by_key.remove(&oldest).map_or(0, |bytes| bytes.len());
-            kept.bytes -= gone;
+            let gone = cache.by_key.remove(&oldest).map_or(0, |bytes| bytes.len());
+            cache.bytes -= gone;
         }
     }
 }
 
-pub(crate) async fn get(State(app): State<Arc<App>>, request: Request) -> Answer<Response> {
+pub(crate) async fn get(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> ApiResult<Response> {
     let known = request.headers().get(header::IF_NONE_MATCH).cloned();
     let (id, Which { model, modality, size }) = body::path_and_query(request).await?;
-    if size.is_some_and(|size| size == 0 || size > LARGEST) {
-        return Err(Fault::bad(format!("the size is 1 to {LARGEST} pixels")).at("size"));
+    if size.is_some_and(|size| size == 0 || size > MAX_SIDE) {
+        return Err(ApiError::bad_request(format!(
+            "the size must be 1 to {MAX_SIDE} pixels"
+        ))
+        .at("size"));
     }
     let model = app.model(model.as_deref())?;
     let shelf = Arc::clone(named(&model, modality.as_deref())?);
     let missing = || {
-        Fault::missing(format!("{} has no item {id:?} with a picture", shelf.modality))
+        ApiError::not_found(format!("{} has no item {id:?} with a picture", shelf.modality))
             .at("id")
     };
     if shelf.view().find(&id)?.is_none() {
@@ -108,33 +114,34 @@ pub(crate) async fn get(State(app): State<Arc<App>>, request: Request) -> Answer
     let response = Response::builder()
         .header(header::ETAG, tag)
         .header(header::CACHE_CONTROL, "private, max-age=60");
-    let response = match fresh {
-        true => response.status(StatusCode::NOT_MODIFIED).body(Body::empty()),
-        false => response
+    let response = if fresh {
+        response.status(StatusCode::NOT_MODIFIED).body(Body::empty())
+    } else {
+        response
             .header(header::CONTENT_TYPE, thumbnail::media_type(&bytes))
-            .body(bytes.into()),
+            .body(bytes.into())
     };
-    response.map_err(Fault::ours)
+    response.map_err(ApiError::internal)
 }
 
-/// The picture as it was inserted, or as the data set has it.
+/// The inserted picture, or that of the data set.
 fn make(
-    model: &Generation,
+    model: &ServedModel,
     shelf: &Shelf,
     id: &str,
     size: Option<u32>,
-) -> Answer<Option<Vec<u8>>> {
+) -> ApiResult<Option<Vec<u8>>> {
     let file = match shelf.records.get(id) {
         Some(record) => record.picture.map(|piece| shelf.records.piece(piece)).transpose(),
         None => model.shown.picture(&shelf.modality, id),
     };
-    let file = file.map_err(|err| Fault::ours(format!("{err:#}")))?;
+    let file = file.map_err(|err| ApiError::internal(format!("{err:#}")))?;
     let made = file.map(|file| match size {
         Some(size) => thumbnail::make(file, size),
         None => thumbnail::plain(file),
     });
     made.transpose().map_err(|err| {
-        tracing::warn!(modality = shelf.modality, id, error = %format!("{err:#}"), "a picture cannot be shown");
-        Fault::missing(format!("the picture of {id:?} is damaged: {err:#}")).at("id")
+        tracing::warn!(modality = shelf.modality, id, error = %format!("{err:#}"), "unreadable picture");
+        ApiError::not_found(format!("the picture of {id:?} is damaged: {err:#}")).at("id")
     })
 }

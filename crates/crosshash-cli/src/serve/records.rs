@@ -59,7 +59,7 @@ struct Batch {
 
 /// An inserted item as it is shown.
 #[derive(Debug)]
-pub(crate) struct Shown {
+pub(crate) struct DatasetContent {
     pub(crate) text: Option<String>,
     pub(crate) meta: Map<String, Value>,
     pub(crate) picture: Option<Piece>,
@@ -77,7 +77,7 @@ pub(crate) struct Records {
     path: PathBuf,
     file: Mutex<std::fs::File>, // locked against other processes
     end: Mutex<u64>,
-    known: RwLock<HashMap<String, Arc<Shown>>>,
+    known: RwLock<HashMap<String, Arc<DatasetContent>>>,
 }
 
 /// What became of an id, in the order of the log.
@@ -187,7 +187,7 @@ impl Records {
         for Record { id, text, meta, picture, .. } in puts {
             let picture =
                 picture.map(|(at, length)| Piece { start: pictures + at, length });
-            known.insert(id, Arc::new(Shown { text, meta, picture }));
+            known.insert(id, Arc::new(DatasetContent { text, meta, picture }));
         }
     }
 
@@ -255,7 +255,7 @@ impl Records {
     }
 
     /// What an inserted item shows.
-    pub(crate) fn get(&self, id: &str) -> Option<Arc<Shown>> {
+    pub(crate) fn get(&self, id: &str) -> Option<Arc<DatasetContent>> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 

@@ -3,36 +3,32 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::encode::Encoder as _;
-use crosshash::{Config, MODEL_JSON, MODEL_WEIGHTS};
+use crosshash::{
+    Encoder as _, FileStamp, QueryEncoder, QueryInput, QueryKind, RunDir, Subset,
+};
 use crosshash_codes::format::{CodeFile, Ids};
 use crosshash_codes::segments::{Snapshot, Writer, is_index};
 use crosshash_codes::{Bits, Codes, Labels};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::brain::{Brain, Given};
+use super::content::DatasetContent;
 use super::records::{Change, Record, Records};
 use super::shelf::{New, Open, Shelf, code_file};
-use super::shown::Shown;
 use super::view::from_hex;
-use crate::directions::CODES;
-use crate::fit::CONFIG;
-use crate::places::Places;
 use crate::progress::{Progress, say};
-use crate::report::{self, REPORT};
+use crate::weight_paths::WeightPaths;
 
-/// The folder in a run that the server keeps its own files in.
-pub(crate) const FOLDER: &str = "serve";
+/// The folder in an index that the server keeps its own files in.
+const FOLDER: &str = "serve";
 /// What was inserted, beside the index of a modality.
 const RECORDS: &str = "records.log";
 /// The only modality of an index that is served without a model.
 const ITEMS: &str = "items";
 
 /// One model as it is at one time.
-pub(crate) struct Generation {
+pub(crate) struct ServedModel {
     pub(crate) name: String,
     /// Counts reloads, from 1.
     pub(crate) number: u64,
@@ -41,9 +37,9 @@ pub(crate) struct Generation {
     pub(crate) method: Option<String>,
     pub(crate) bits: Bits,
     pub(crate) labels: Vec<String>,
-    pub(crate) brain: Option<Brain>,
+    pub(crate) encoder: Option<QueryEncoder>,
     pub(crate) shelves: Vec<Arc<Shelf>>,
-    pub(crate) shown: Shown,
+    pub(crate) shown: DatasetContent,
     pub(crate) data: Option<(PathBuf, Option<PathBuf>)>,
     /// What the codes and the weights are, as a hash.
     pub(crate) fingerprint: String,
@@ -51,31 +47,22 @@ pub(crate) struct Generation {
 
 /// Where a data set is, if not where the run says.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct DataPlace {
+pub(crate) struct DataLocation {
     pub(crate) data: Option<PathBuf>,
     pub(crate) root: Option<PathBuf>,
 }
 
-/// When the files of a run were written: what a poll compares.
-pub(crate) type Stamp = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
+/// When the files of a run were written; compared by polling.
+pub(crate) type Stamp = Vec<FileStamp>;
 
 /// Whether a folder can be served on its own.
 pub(crate) fn is_servable(folder: &Path) -> bool {
-    is_index(folder) || (folder.join(MODEL_JSON).is_file() && folder.join(CODES).is_dir())
+    is_index(folder) || RunDir::is_run(folder)
 }
 
-/// When what is served was written.
+/// When the files of a served folder were written.
 pub(crate) fn stamp(folder: &Path) -> Stamp {
-    let mut files =
-        vec![folder.join(MODEL_JSON), folder.join(MODEL_WEIGHTS), folder.join(REPORT)];
-    if let Ok(listing) = fs_err::read_dir(folder.join(CODES)) {
-        files.extend(listing.filter_map(|entry| Some(entry.ok()?.path())));
-    }
-    let of = |path: PathBuf| {
-        let meta = fs_err::metadata(&path).ok()?;
-        Some((path, (meta.modified().ok(), meta.len())))
-    };
-    files.into_iter().filter_map(of).collect()
+    RunDir::open(folder).map_or_else(|_| Stamp::new(), |run| run.stamps(true))
 }
 
 /// Opens a folder. `before` is what was served of it until now: what it wrote is taken over, and
@@ -83,29 +70,28 @@ pub(crate) fn stamp(folder: &Path) -> Stamp {
 pub(crate) fn open(
     name: &str,
     folder: &Path,
-    place: &DataPlace,
-    places: &Places,
-    before: Option<&Generation>,
-) -> Result<Generation> {
+    place: &DataLocation,
+    weight_paths: &WeightPaths,
+    before: Option<&ServedModel>,
+) -> Result<ServedModel> {
     let number = before.map_or(1, |before| before.number + 1);
     if is_index(folder) {
         return open_index(name, folder, number, before);
     }
-    let brain = Brain::open(folder, places)?;
-    let fingerprint = fingerprint(folder)?;
-    let config = fs_err::read_to_string(folder.join(CONFIG))
-        .ok()
-        .and_then(|text| Config::parse(&text, &[]).ok());
-    let data = data_place(folder, place);
+    let run = RunDir::open(folder)?;
+    let encoder = QueryEncoder::open(&run, &weight_paths.weights())?;
+    let fingerprint = fingerprint(&run)?;
+    let config = run.config().ok();
+    let data = data_place(&run, place);
     let shown = match &data {
-        None => Shown::Nothing,
-        Some((path, root)) => Shown::open(path, root.as_deref()).unwrap_or_else(|err| {
+        None => DatasetContent::Nothing,
+        Some((path, root)) => DatasetContent::open(path, root.as_deref()).unwrap_or_else(|err| {
             tracing::warn!(model = name, error = %format!("{err:#}"), "the data set cannot be opened: items show neither texts nor pictures; say where it is with --data and --root");
-            Shown::Nothing
+            DatasetContent::Nothing
         }),
     };
     let names: Vec<String> =
-        brain.model().modalities().into_iter().map(str::to_owned).collect();
+        encoder.model().modalities().into_iter().map(str::to_owned).collect();
     let same = before.filter(|before| before.fingerprint == fingerprint);
     let shelves = match same {
         Some(before) => before.shelves.clone(),
@@ -120,7 +106,7 @@ pub(crate) fn open(
                     .iter()
                     .map(|(shelf, _)| *shelf)
                     .find(|s| &s.modality == modality);
-                shelf(folder, modality, &brain, &fingerprint, old)
+                shelf(&run, modality, &encoder, &fingerprint, old)
                     .with_context(|| format!("the index of modality {modality}"))
             });
             match made.collect::<Result<Vec<_>>>() {
@@ -135,15 +121,15 @@ pub(crate) fn open(
             }
         }
     };
-    Ok(Generation {
+    Ok(ServedModel {
         name: name.to_owned(),
         number,
         folder: folder.to_owned(),
-        title: title(folder, name, data.as_ref()),
+        title: title(&run, name, data.as_ref()),
         method: config.map(|config| config.method().name.to_owned()),
-        bits: brain.bits(),
-        labels: brain.model().labels().to_vec(),
-        brain: Some(brain),
+        bits: encoder.model().bits(),
+        labels: encoder.model().labels().to_vec(),
+        encoder: Some(encoder),
         shelves,
         shown,
         data,
@@ -155,8 +141,8 @@ fn open_index(
     name: &str,
     folder: &Path,
     number: u64,
-    before: Option<&Generation>,
-) -> Result<Generation> {
+    before: Option<&ServedModel>,
+) -> Result<ServedModel> {
     let shelf = match before {
         Some(before) => Arc::clone(&before.shelves[0]),
         None => {
@@ -171,7 +157,7 @@ fn open_index(
         }
     };
     let view = shelf.view();
-    Ok(Generation {
+    Ok(ServedModel {
         name: name.to_owned(),
         number,
         folder: folder.to_owned(),
@@ -179,15 +165,15 @@ fn open_index(
         method: None,
         bits: view.snapshot.bits(),
         labels: view.snapshot.label_names().to_vec(),
-        brain: None,
+        encoder: None,
         shelves: vec![shelf],
-        shown: Shown::Nothing,
+        shown: DatasetContent::Nothing,
         data: None,
         fingerprint: String::new(),
     })
 }
 
-impl Generation {
+impl ServedModel {
     /// The shelf of a modality.
     pub(crate) fn shelf(&self, modality: &str) -> Option<&Arc<Shelf>> {
         self.shelves.iter().find(|shelf| shelf.modality == modality)
@@ -195,9 +181,8 @@ impl Generation {
 }
 
 /// A name for people: the data set and the run.
-fn title(folder: &Path, name: &str, data: Option<&(PathBuf, Option<PathBuf>)>) -> String {
-    let report = report::read(folder).ok();
-    let method = report.as_ref().and_then(|report| report["method"].as_str());
+fn title(run: &RunDir, name: &str, data: Option<&(PathBuf, Option<PathBuf>)>) -> String {
+    let method = run.report().ok().map(|report| report.method);
     let data =
         data.and_then(|(path, _)| Some(path.file_stem()?.to_string_lossy().into_owned()));
     match (method, data) {
@@ -208,23 +193,23 @@ fn title(folder: &Path, name: &str, data: Option<&(PathBuf, Option<PathBuf>)>) -
 }
 
 /// Where the data of a run are: as told, or as its report says.
-fn data_place(folder: &Path, place: &DataPlace) -> Option<(PathBuf, Option<PathBuf>)> {
+fn data_place(run: &RunDir, place: &DataLocation) -> Option<(PathBuf, Option<PathBuf>)> {
     if let Some(data) = &place.data {
         return Some((data.clone(), place.root.clone()));
     }
-    let (data, root) = report::learnt(&report::read(folder).ok()?)?;
-    let there = report::is_there(&data);
-    if !there {
-        tracing::warn!(data = %data.display(), "the data set of the run is not there; say where it is with --data and --root");
+    let report = run.report().ok()?;
+    let available = report.is_data_available();
+    if !available {
+        tracing::warn!(data = %report.data.display(), "the data set of the run does not exist; specify --data and --root");
     }
-    there.then(|| (data, place.root.clone().or(root)))
+    available.then(|| (report.data, place.root.clone().or(report.root)))
 }
 
 /// A hash of the model and its codes.
-fn fingerprint(folder: &Path) -> Result<String> {
+fn fingerprint(run: &RunDir) -> Result<String> {
     let mut state = Xxh3::new();
-    for path in stamp(folder).keys().filter(|path| !path.ends_with(REPORT)) {
-        let bytes = fs_err::read(path)?;
+    for FileStamp { path, .. } in run.stamps(false) {
+        let bytes = fs_err::read(&path)?;
         state.update(path.file_name().unwrap_or_default().as_encoded_bytes());
         state.update(&(bytes.len() as u64).to_le_bytes());
         state.update(&bytes);
@@ -235,13 +220,13 @@ fn fingerprint(folder: &Path) -> Result<String> {
 /// The shelf of a modality: what was built before, or a new index of the run's codes and of all
 /// that was inserted and deleted since.
 fn shelf(
-    run: &Path,
+    run: &RunDir,
     modality: &str,
-    brain: &Brain,
+    encoder: &QueryEncoder,
     fingerprint: &str,
     old: Option<&Arc<Shelf>>,
 ) -> Result<Arc<Shelf>> {
-    let own = run.join(FOLDER).join(modality);
+    let own = run.service_path().join(modality);
     let folder = own.join(fingerprint);
     fs_err::create_dir_all(&own)?;
     let records = match old {
@@ -257,7 +242,7 @@ fn shelf(
         if aside.exists() {
             fs_err::remove_dir_all(&aside)?;
         }
-        build(run, modality, brain, &aside, &records)?;
+        build(run, modality, encoder, &aside, &records)?;
         fs_err::rename(&aside, &folder)?;
         fs_err::File::open(&own)?.sync_all()?;
     }
@@ -272,10 +257,10 @@ fn shelf(
 }
 
 /// Removes the indexes of earlier models; who still reads them keeps them.
-pub(crate) fn sweep(generation: &Generation) -> Result<()> {
+pub(crate) fn sweep(generation: &ServedModel) -> Result<()> {
     for shelf in &generation.shelves {
         let folder = shelf.folder();
-        let Some(own) = folder.parent().filter(|_| generation.brain.is_some()) else {
+        let Some(own) = folder.parent().filter(|_| generation.encoder.is_some()) else {
             continue;
         };
         for entry in fs_err::read_dir(own)? {
@@ -289,14 +274,15 @@ pub(crate) fn sweep(generation: &Generation) -> Result<()> {
 }
 
 fn build(
-    run: &Path,
+    run: &RunDir,
     modality: &str,
-    brain: &Brain,
+    encoder: &QueryEncoder,
     folder: &Path,
     records: &Records,
 ) -> Result<()> {
     let items = coded(run, modality)?;
-    let mut writer = Writer::create(folder, brain.bits(), brain.model().labels())?;
+    let mut writer =
+        Writer::create(folder, encoder.model().bits(), encoder.model().labels())?;
     say(format!("{modality}: {} items are indexed", items.codes.len()));
     writer.insert(&items)?;
     // What became of every id since, the last word of each.
@@ -314,7 +300,7 @@ fn build(
         match change {
             Change::Gone(_) => gone.extend(writer.snapshot().typed_id(&id)),
             Change::Put(record, picture) => {
-                match again(brain, modality, *record, picture) {
+                match again(encoder, modality, *record, picture) {
                     Ok(new) => puts.push(new),
                     Err(err) => {
                         tracing::warn!(modality, id, error = %err, "an inserted item cannot be encoded by this model and is not searched");
@@ -334,30 +320,28 @@ fn build(
 
 /// An inserted item for a model that did not encode it before.
 fn again(
-    brain: &Brain,
+    encoder: &QueryEncoder,
     modality: &str,
     record: Record,
     picture: Option<Vec<u8>>,
 ) -> Result<New, String> {
-    let asks = brain.asks(modality);
+    let is_text = encoder.kinds(modality).contains(&QueryKind::Text);
     let given = match (&record.features, &record.text, &picture) {
-        (Some(values), _, _) => Some(Given::Features(values.clone())),
-        (_, Some(text), _) if asks.contains(&"text") => Some(Given::Text(text.clone())),
-        (_, _, Some(picture)) => Some(Given::Picture(picture.clone())),
+        (Some(values), _, _) => Some(QueryInput::Features(values.clone())),
+        (_, Some(text), _) if is_text => Some(QueryInput::Text(text.clone())),
+        (_, _, Some(picture)) => Some(QueryInput::Picture(picture.clone())),
         _ => None,
     };
     let code = match (&record.code, given) {
-        (Some(code), _) => from_hex(brain.bits(), code)
+        (Some(code), _) => from_hex(encoder.model().bits(), code)
             .map_err(|_| "its code has another length".to_owned())?,
         (None, Some(given)) => {
-            let thought =
-                brain.think(modality, given).map_err(|fault| format!("{fault:?}"))?;
-            let codes = Codes::from_signs(brain.bits(), &thought.outputs);
-            codes.map_err(|err| err.to_string())?.words().to_vec()
+            let encoded = encoder.encode(Some(modality), given);
+            encoded.map_err(|err| err.to_string())?.code.words().to_vec()
         }
         (None, None) => return Err("nothing to encode is kept of it".into()),
     };
-    let names = brain.model().labels();
+    let names = encoder.model().labels();
     let number = |label: &String| {
         names.iter().position(|name| name == label).and_then(|at| u32::try_from(at).ok())
     };
@@ -366,18 +350,15 @@ fn again(
 }
 
 /// Database and queries of a modality, each id once.
-fn coded(run: &Path, modality: &str) -> Result<CodeFile> {
-    let read = |part: &str| -> Result<CodeFile> {
-        let path = run.join(CODES).join(format!("{part}.{modality}.codes"));
-        Ok(CodeFile::read(&path)?)
-    };
-    let (database, queries) = (read("database")?, read("query")?);
+fn coded(run: &RunDir, modality: &str) -> Result<CodeFile> {
+    let database = run.codes(Subset::Database, modality)?;
+    let queries = run.codes(Subset::Query, modality)?;
     let bits = database.codes.bits();
     let mut rows = Vec::new();
     let mut seen = std::collections::HashSet::new();
     for file in [&database, &queries] {
         let Some(Ids::Names(ids)) = &file.ids else {
-            bail!("{}: the codes have no ids; train again", run.display());
+            bail!("{}: the codes have no ids; train again", run.path().display());
         };
         let fresh = ids.iter().enumerate().filter(|(_, id)| seen.insert(id.as_str()));
         rows.extend(fresh.map(|(row, id)| (file, row, id.clone())));

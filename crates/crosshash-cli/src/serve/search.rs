@@ -1,4 +1,4 @@
-//! `POST /v1/search`: the nearest items of a modality to a query of any form.
+//! `POST /v1/search`: the items of a modality nearest to a query.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,25 +10,27 @@ use crosshash_codes::{Bits, Codes};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::ask::{Ask, Asked, Centre, Times, shelf};
 use super::body;
-use super::brain::micros;
-use super::fault::{Answer, Fault};
+use super::error::{ApiError, ApiResult};
 use super::items::{Look, picture_path};
-use super::limits::parse;
-use super::run::Generation;
+use super::query::{Centre, QueryRequest, ResolvedQuery, shelf};
+use super::run::ServedModel;
 use super::shelf::{Hits, Shelf};
 use super::state::App;
+use super::timings::{Timings, micros};
 use super::view::hex;
 
-const HITS: usize = 24;
+/// Results per response, if the request does not say.
+const DEFAULT_K: usize = 24;
+/// The largest `skip`.
+const MAX_SKIP: usize = 1_000_000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wish {
+struct SearchRequest {
     model: Option<String>,
     #[serde(default)]
-    query: Ask,
+    query: QueryRequest,
     target: Option<String>,
     k: Option<usize>,
     #[serde(default)]
@@ -40,19 +42,19 @@ struct Wish {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Found {
+pub(crate) struct SearchResponse {
     model: String,
     generation: u64,
     target: String,
-    query: About,
+    query: QueryInfo,
     hits: Vec<Hit>,
     searched: usize,
-    timings_us: Times,
+    timings_us: Timings,
 }
 
-/// What became of the query.
+/// The encoded query.
 #[derive(Serialize)]
-struct About {
+struct QueryInfo {
     modality: Option<String>,
     code: String,
     bits: usize,
@@ -76,58 +78,29 @@ struct Hit {
 pub(crate) async fn post(
     State(app): State<Arc<App>>,
     request: Request,
-) -> Answer<Json<Found>> {
+) -> ApiResult<Json<SearchResponse>> {
     let started = Instant::now();
-    let wish: Wish = if body::is(request.headers(), "multipart/form-data") {
-        let (json, picture) = body::form(&app, request).await?;
-        let mut wish: Wish = parse(json.as_deref().unwrap_or(b"{}"))?;
-        wish.query.upload = Some(picture);
-        wish
-    } else {
-        body::json(&app, request).await?
-    };
+    let request = read(&app, request).await?;
     let decoded = micros(started);
-    let model = app.model(wish.model.as_deref())?;
-    let most = app.limits.k;
-    let k = wish.k.unwrap_or(HITS);
-    if k > most {
-        return Err(
-            Fault::bad(format!("{k} hits; at most {most}, go on with skip")).at("k")
-        );
-    }
-    let reach = u32::try_from(model.bits.get()).unwrap_or(u32::MAX);
-    if wish.radius.is_some_and(|radius| radius > reach) {
-        return Err(
-            Fault::bad(format!("the radius is at most {reach}, the bits")).at("radius")
-        );
-    }
-    if wish.skip > 1_000_000 {
-        return Err(
-            Fault::bad("skip is at most 1,000,000; ask by a smaller radius").at("skip")
-        );
-    }
-    let Wish { query, target, skip, radius, filter, explain, .. } = wish;
+    let model = app.model(request.model.as_deref())?;
+    let page = request.page(&app, &model)?;
+    let SearchRequest { query, target, filter, explain, .. } = request;
     let target = target_shelf(&model, target.as_deref())?;
-    let mut asked = query.resolve(&app, &model).await?;
+    let mut query = query.resolve(&app, &model).await?;
     let searching = Instant::now();
-    let code = asked.code.clone();
+    let code = query.code.clone();
     let (view, hits) = match filter.filter(|text| !text.trim().is_empty()) {
-        None => target.search(code, k, skip, radius).await?,
+        None => target.search(code, page.k, page.skip, page.radius).await?,
         Some(filter) => {
-            let page = Page { k, skip, radius };
             let bits = model.bits;
             let shelf = Arc::clone(&target);
             app.workers.run(move || filtered(&shelf, bits, code, &filter, page)).await??
         }
     };
-    asked.times.search = micros(searching);
-    asked.times.decode += decoded;
-    let explain = explain.unwrap_or(true);
-    let wanted: Vec<String> = match (&asked.labels, explain) {
-        (_, false) => Vec::new(),
-        (Some(labels), _) if !labels.is_empty() => labels.clone(),
-        _ => asked.centres.iter().map(|centre| centre.label.clone()).collect(),
-    };
+    query.timings.search = micros(searching);
+    query.timings.decode += decoded;
+    let explained =
+        if explain.unwrap_or(true) { query.explaining_labels() } else { Vec::new() };
     let look = Look { model: &model, shelf: &target };
     let searched = view.snapshot.len();
     let hits = hits.into_iter().map(|found| {
@@ -138,7 +111,7 @@ pub(crate) async fn post(
             item: found.hit.item,
             distance: found.hit.distance,
             code: view.hex(found.hit.item),
-            shared: labels.iter().filter(|label| wanted.contains(label)).cloned().collect(),
+            shared: labels.iter().filter(|l| explained.contains(l)).cloned().collect(),
             labels,
             text: shown.text,
             picture: shown
@@ -149,54 +122,107 @@ pub(crate) async fn post(
         }
     });
     let hits = hits.collect();
-    let Asked { modality, code, labels, centres, mut times, .. } = asked;
-    times.total = micros(started);
+    let ResolvedQuery { modality, code, labels, centres, mut timings, .. } = query;
+    timings.total = micros(started);
     let code = hex(model.bits, &code);
-    let query = About { modality, code, bits: model.bits.get(), centres, labels };
-    Ok(Json(Found {
+    let query = QueryInfo { modality, code, bits: model.bits.get(), centres, labels };
+    Ok(Json(SearchResponse {
         model: model.name.clone(),
         generation: model.number,
         target: target.modality.clone(),
         query,
         hits,
         searched,
-        timings_us: times,
+        timings_us: timings,
     }))
 }
 
-/// The modality that is searched; the only one need not be named.
-fn target_shelf(model: &Generation, target: Option<&str>) -> Answer<Arc<Shelf>> {
+/// Reads a request: JSON, or a form with a picture.
+async fn read(app: &App, request: Request) -> ApiResult<SearchRequest> {
+    if !body::is(request.headers(), "multipart/form-data") {
+        return body::json(app, request).await;
+    }
+    let (json, picture) = body::form(app, request).await?;
+    let mut request: SearchRequest = body::parse(json.as_deref().unwrap_or(b"{}"))?;
+    request.query.upload = Some(picture);
+    Ok(request)
+}
+
+impl SearchRequest {
+    /// The checked page of the results.
+    fn page(&self, app: &App, model: &ServedModel) -> ApiResult<Page> {
+        let limit = app.limits.k;
+        let k = self.k.unwrap_or(DEFAULT_K);
+        if k > limit {
+            return Err(ApiError::bad_request(format!(
+                "{k} results requested; the limit is {limit}, use skip for the next page"
+            ))
+            .at("k"));
+        }
+        let bits = u32::try_from(model.bits.get()).unwrap_or(u32::MAX);
+        if self.radius.is_some_and(|radius| radius > bits) {
+            return Err(ApiError::bad_request(format!(
+                "the radius can be at most {bits}, the number of bits"
+            ))
+            .at("radius"));
+        }
+        if self.skip > MAX_SKIP {
+            return Err(ApiError::bad_request(
+                "skip can be at most 1,000,000; use a smaller radius",
+            )
+            .at("skip"));
+        }
+        Ok(Page { k, skip: self.skip, radius: self.radius })
+    }
+}
+
+impl ResolvedQuery {
+    /// The labels that explain a result: those of the query, or else of its nearest centres.
+    fn explaining_labels(&self) -> Vec<String> {
+        match &self.labels {
+            Some(labels) if !labels.is_empty() => labels.clone(),
+            _ => self.centres.iter().map(|centre| centre.label.clone()).collect(),
+        }
+    }
+}
+
+/// The index to search; the target can be omitted if there is only one modality.
+fn target_shelf(model: &ServedModel, target: Option<&str>) -> ApiResult<Arc<Shelf>> {
     match (target, &model.shelves[..]) {
         (None, [one]) => Ok(Arc::clone(one)),
         (Some(target), _) => Ok(Arc::clone(shelf(model, target, "target")?)),
         (None, all) => {
             let known: Vec<&str> = all.iter().map(|s| s.modality.as_str()).collect();
             let known = known.join(", ");
-            Err(Fault::bad(format!("name the modality to search: {known}")).at("target"))
+            Err(ApiError::bad_request(format!("specify the modality to search: {known}"))
+                .at("target"))
         }
     }
 }
 
+/// A page of the results.
 struct Page {
     k: usize,
     skip: usize,
     radius: Option<u32>,
 }
 
-/// A search among some items only.
+/// Searches the items that match a filter.
 fn filtered(
     shelf: &Shelf,
     bits: Bits,
     code: Vec<u64>,
     filter: &str,
     page: Page,
-) -> Answer<Hits> {
+) -> ApiResult<Hits> {
     let view = shelf.view();
     let allowed = view.snapshot.filter(filter);
-    let allowed = allowed.map_err(|err| Fault::bad(err.to_string()).at("filter"))?;
+    let allowed =
+        allowed.map_err(|err| ApiError::bad_request(err.to_string()).at("filter"))?;
     let query =
         Query { k: page.k, skip: page.skip, radius: page.radius, allowed: Some(&allowed) };
-    let codes = Codes::from_words(bits, code).map_err(Fault::ours)?;
-    let found = view.snapshot.search(&codes, &query, &|_| ()).map_err(Fault::ours)?;
+    let codes = Codes::from_words(bits, code).map_err(ApiError::internal)?;
+    let found =
+        view.snapshot.search(&codes, &query, &|_| ()).map_err(ApiError::internal)?;
     Ok((view, found.into_iter().next().unwrap_or_default()))
 }

@@ -17,7 +17,7 @@ use crosshash_codes::segments::{Found, Snapshot, Writer};
 use crosshash_codes::{Codes, Labels};
 use tokio::sync::oneshot;
 
-use super::fault::{Answer, Fault};
+use super::error::{ApiError, ApiResult};
 use super::records::{Record, Records};
 use super::view::View;
 
@@ -36,7 +36,7 @@ pub(crate) struct Shelf {
     pub(crate) records: Arc<Records>,
     writing: Arc<Mutex<Option<Open>>>,
     searches: Sender<Search>,
-    changes: Sender<(Change, oneshot::Sender<Answer<Changed>>)>,
+    changes: Sender<(Change, oneshot::Sender<ApiResult<Changed>>)>,
 }
 
 /// What a writer holds.
@@ -127,22 +127,22 @@ impl Shelf {
         k: usize,
         skip: usize,
         radius: Option<u32>,
-    ) -> Answer<Hits> {
+    ) -> ApiResult<Hits> {
         let (reply, answer) = oneshot::channel();
         let search = Search { code, ask: (k, skip, radius), reply };
         self.searches
             .send(search)
-            .map_err(|_| Fault::ours("the searching thread is gone"))?;
+            .map_err(|_| ApiError::internal("the searching thread is gone"))?;
         let answer =
-            answer.await.map_err(|_| Fault::ours("the searching thread is gone"))?;
-        answer.map_err(Fault::ours)
+            answer.await.map_err(|_| ApiError::internal("the searching thread is gone"))?;
+        answer.map_err(ApiError::internal)
     }
 
     /// Changes items; when it returns, the change is on disk. None if this shelf has given its
     /// writer to its successor: ask again there.
-    pub(crate) async fn change(&self, change: Change) -> Answer<Option<Changed>> {
+    pub(crate) async fn change(&self, change: Change) -> ApiResult<Option<Changed>> {
         let (reply, answer) = oneshot::channel();
-        let gone = || Fault::ours("the writing thread is gone");
+        let gone = || ApiError::internal("the writing thread is gone");
         self.changes.send((change, reply)).map_err(|_| gone())?;
         match answer.await {
             Ok(answer) => answer.map(Some),
@@ -222,7 +222,7 @@ enum Next {
 }
 
 impl Committer {
-    fn run(&self, changing: &Receiver<(Change, oneshot::Sender<Answer<Changed>>)>) {
+    fn run(&self, changing: &Receiver<(Change, oneshot::Sender<ApiResult<Changed>>)>) {
         while let Ok(first) = changing.recv() {
             let mut group = vec![first];
             let size = |change: &Change| match change {
@@ -250,7 +250,7 @@ impl Committer {
                 }
                 Err(err) => {
                     for reply in replies {
-                        let _ = reply.send(Err(Fault::ours(format!("{err:#}"))));
+                        let _ = reply.send(Err(ApiError::internal(format!("{err:#}"))));
                     }
                 }
             }

@@ -1,5 +1,5 @@
-//! `App`: all that handlers share. Models are swapped whole: a request keeps the generation it
-//! began with, so none is dropped when a run is reloaded.
+//! `App`: the state shared by handlers. A reload replaces a model as a whole: a request keeps the
+//! model it started with, so none fails when a run is reloaded.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,31 +9,31 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use arc_swap::ArcSwap;
 
-use super::fault::{Answer, Fault};
+use super::auth::Guard;
+use super::error::{ApiError, ApiResult};
 use super::limits::{Limits, Workers};
 use super::map::Maps;
 use super::metrics::{Gauge, Metrics, quoted};
 use super::pictures::Thumbnails;
-use super::run::{self, DataPlace, Generation, Stamp, is_servable};
-use super::token::Guard;
-use crate::places::Places;
+use super::run::{self, DataLocation, ServedModel, Stamp, is_servable};
+use crate::weight_paths::WeightPaths;
 
-/// How often runs are looked at for changes.
+/// How often runs are checked for changes.
 const POLL: Duration = Duration::from_secs(2);
 
 /// All models by name.
 pub(crate) struct Models {
     pub(crate) default: String,
-    pub(crate) all: BTreeMap<String, Arc<Generation>>,
+    pub(crate) all: BTreeMap<String, Arc<ServedModel>>,
 }
 
-/// What handlers share.
+/// The shared state.
 pub(crate) struct App {
     place: PathBuf,
-    data: DataPlace,
-    pub(crate) weights: Places,
+    data: DataLocation,
+    pub(crate) weights: WeightPaths,
     models: ArcSwap<Models>,
-    reloading: Mutex<BTreeMap<String, Stamp>>, // when what is served was written
+    reloading: Mutex<BTreeMap<String, Stamp>>, // of the loaded models
     pub(crate) limits: Limits,
     pub(crate) guard: Guard,
     pub(crate) workers: Workers,
@@ -42,7 +42,7 @@ pub(crate) struct App {
     pub(crate) maps: Maps,
 }
 
-/// The folders to serve, by name: the place itself, or those in it.
+/// The folders to serve, by name: the folder itself, or its subfolders.
 fn folders(place: &Path) -> Result<BTreeMap<String, PathBuf>> {
     let named = |path: &Path| {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -64,11 +64,11 @@ fn folders(place: &Path) -> Result<BTreeMap<String, PathBuf>> {
 }
 
 impl App {
-    /// Opens everything there is to serve.
+    /// Loads all models.
     pub(crate) fn open(
         place: &Path,
-        data: DataPlace,
-        weights: Places,
+        data: DataLocation,
+        weights: WeightPaths,
         default: Option<&str>,
         limits: Limits,
         guard: Guard,
@@ -77,18 +77,22 @@ impl App {
         if folders.is_empty() {
             bail!(
                 "{} is neither a finished run (`crosshash train`), nor an index (`crosshash index \
-                 build`), nor a folder of such",
+                 build`), nor a folder of them",
                 place.display()
             );
         }
         if data.data.is_some() && folders.len() > 1 {
-            bail!("--data is for one run; {} holds {}", place.display(), folders.len());
+            bail!(
+                "--data requires a single run; {} contains {}",
+                place.display(),
+                folders.len()
+            );
         }
         let (mut all, mut stamps) = (BTreeMap::new(), BTreeMap::new());
         for (name, folder) in folders {
             let stamp = run::stamp(&folder);
             let generation = run::open(&name, &folder, &data, &weights, None)
-                .with_context(|| format!("opening {}", folder.display()))?;
+                .with_context(|| format!("loading {}", folder.display()))?;
             run::sweep(&generation)?;
             stamps.insert(name.clone(), stamp);
             all.insert(name, Arc::new(generation));
@@ -97,7 +101,7 @@ impl App {
         let default = match default {
             Some(name) if all.contains_key(name) => name.to_owned(),
             Some(name) => bail!(
-                "--default {name}: there is no such model; there are {}",
+                "--default {name}: no such model; the models are {}",
                 all.keys().cloned().collect::<Vec<_>>().join(", ")
             ),
             None => first,
@@ -117,24 +121,23 @@ impl App {
         })
     }
 
-    /// All models, as they are now.
+    /// All models.
     pub(crate) fn models(&self) -> Arc<Models> {
         self.models.load_full()
     }
 
     /// A model by name, or the default one.
-    pub(crate) fn model(&self, name: Option<&str>) -> Answer<Arc<Generation>> {
+    pub(crate) fn model(&self, name: Option<&str>) -> ApiResult<Arc<ServedModel>> {
         let models = self.models.load();
         let name = name.unwrap_or(&models.default);
         models.all.get(name).cloned().ok_or_else(|| {
             let known = models.all.keys().cloned().collect::<Vec<_>>().join(", ");
-            Fault::missing(format!("no model named {name:?}; there are {known}"))
+            ApiError::not_found(format!("no model named {name:?}; the models are {known}"))
                 .at("model")
         })
     }
 
-    /// Opens a model anew and swaps it in; the old one serves until then, and goes on if the new
-    /// one cannot be opened.
+    /// Reloads a model. The old one serves until the new one is loaded, and stays if that fails.
     pub(crate) fn reload(&self, name: &str) -> Result<u64> {
         let mut stamps = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         self.reload_one(name, &mut stamps)
@@ -143,10 +146,10 @@ impl App {
     fn reload_one(&self, name: &str, stamps: &mut BTreeMap<String, Stamp>) -> Result<u64> {
         let folders = folders(&self.place)?;
         let folder =
-            folders.get(name).with_context(|| format!("{name} is not there any more"))?;
+            folders.get(name).with_context(|| format!("{name} does not exist any more"))?;
         let before = self.models.load().all.get(name).cloned();
         let stamp = run::stamp(folder);
-        // What fails is tried again only when it has changed again.
+        // After a failure, retry only when the files have changed again.
         stamps.insert(name.to_owned(), stamp);
         let next = run::open(name, folder, &self.data, &self.weights, before.as_deref())
             .with_context(|| format!("reloading {name}"))?;
@@ -162,17 +165,17 @@ impl App {
             "reloaded"
         );
         if let Err(err) = run::sweep(&next) {
-            tracing::warn!(model = name, error = %format!("{err:#}"), "old indexes were not removed");
+            tracing::warn!(model = name, error = %format!("{err:#}"), "old indexes could not be removed");
         }
         Ok(next.number)
     }
 
-    /// Opens every model anew, and those that are new.
+    /// Reloads all models and loads new ones.
     pub(crate) fn reload_all(&self) {
         let mut stamps = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         match folders(&self.place) {
             Err(err) => {
-                tracing::error!(error = %format!("{err:#}"), "nothing was reloaded")
+                tracing::error!(error = %format!("{err:#}"), "reload failed")
             }
             Ok(folders) => {
                 folders.keys().for_each(|name| self.try_reload(name, &mut stamps))
@@ -182,12 +185,12 @@ impl App {
 
     fn try_reload(&self, name: &str, stamps: &mut BTreeMap<String, Stamp>) {
         if let Err(err) = self.reload_one(name, stamps) {
-            tracing::error!(model = name, error = %format!("{err:#}"), "not reloaded; the old one goes on");
+            tracing::error!(model = name, error = %format!("{err:#}"), "reload failed; the old model stays in use");
         }
     }
 
-    /// Looks for runs that were written anew, for ever; such a run is reloaded when its files have
-    /// not changed between two looks.
+    /// Checks for retrained runs, forever. A run is reloaded when its files have not changed between
+    /// two checks.
     pub(crate) async fn poll(self: Arc<App>) {
         let mut last: BTreeMap<String, Stamp> = BTreeMap::new();
         loop {
@@ -214,7 +217,7 @@ impl App {
         now
     }
 
-    /// What the metrics tell of the models.
+    /// Metrics of the models.
     pub(crate) fn gauges(&self) -> Vec<Gauge> {
         let models = self.models.load();
         let (mut items, mut generations) = (Vec::new(), Vec::new());
@@ -228,14 +231,10 @@ impl App {
             }
         }
         vec![
-            Gauge {
-                name: "crosshash_items",
-                help: "Items that can be found.",
-                rows: items,
-            },
+            Gauge { name: "crosshash_items", help: "Number of items.", rows: items },
             Gauge {
                 name: "crosshash_generation",
-                help: "Counts reloads.",
+                help: "Number of reloads, from 1.",
                 rows: generations,
             },
         ]

@@ -1,4 +1,4 @@
-//! Small pictures of large ones, and what kind of file a picture is.
+//! Thumbnails, and media types of picture files.
 
 use std::io::Cursor;
 
@@ -8,33 +8,34 @@ use image::codecs::jpeg::JpegEncoder;
 use image::imageops::FilterType;
 use image::{ImageFormat, ImageReader, RgbImage};
 
-/// Pixels of a picture that is sent or shown, at most: a photograph of a good camera. Decoding
-/// may take eleven bytes for each.
-const MOST: u64 = 50_000_000;
-/// Of thumbnails of photographs.
+/// Maximum pixels of a picture that is uploaded or shown. Decoding takes up to eleven bytes per
+/// pixel.
+const MAX_PIXELS: u64 = 50_000_000;
+/// JPEG quality of thumbnails.
 const QUALITY: u8 = 85;
 
-/// What is decoded here.
+/// The limits for decoding.
 fn limits() -> Limits {
-    Limits { pixels: MOST, ..Limits::default() }
+    Limits { pixels: MAX_PIXELS, ..Limits::default() }
 }
 
-/// Refuses a picture that is too large before anything is decoded.
+/// Rejects a picture that is too large before it is decoded.
 pub(crate) fn check_size(file: &[u8]) -> Result<()> {
     if Format::of(file)? == Format::Svg {
-        return Ok(()); // drawn at a size of our choice
+        return Ok(()); // rendered at a fixed size
     }
     let size = ImageReader::new(Cursor::new(file)).with_guessed_format()?.into_dimensions();
-    let (width, height) =
-        size.context("damaged, or not quite the format it seems to be")?;
-    if u64::from(width) * u64::from(height) > MOST {
-        bail!("{width} x {height} pixels are beyond the limit of {MOST}; make it smaller");
+    let (width, height) = size.context("the file is damaged or has another format")?;
+    if u64::from(width) * u64::from(height) > MAX_PIXELS {
+        bail!(
+            "{width} x {height} pixels exceed the limit of {MAX_PIXELS}; scale the picture down"
+        );
     }
     Ok(())
 }
 
-/// The type of a picture's file by its first bytes; what is not known as a picture that browsers
-/// show is not called one.
+/// The media type of a picture file by its first bytes; other files than pictures that browsers
+/// show are `application/octet-stream`.
 pub(crate) fn media_type(bytes: &[u8]) -> &'static str {
     match Format::of(bytes) {
         Ok(Format::Png) => "image/png",
@@ -45,8 +46,8 @@ pub(crate) fn media_type(bytes: &[u8]) -> &'static str {
     }
 }
 
-/// The file, if it is of a kind that all browsers show and that runs nothing; else the picture
-/// drawn anew.
+/// The file itself, if all browsers show its format and it cannot contain scripts; otherwise the
+/// picture as PNG.
 pub(crate) fn plain(file: Vec<u8>) -> Result<Vec<u8>> {
     if media_type(&file) != "application/octet-stream" {
         return Ok(file);
@@ -55,7 +56,7 @@ pub(crate) fn plain(file: Vec<u8>) -> Result<Vec<u8>> {
     written(&rgb, ImageFormat::Png)
 }
 
-/// A picture of at most `size` pixels a side; never larger than it was.
+/// A picture of at most `size` pixels per side; never enlarged.
 pub(crate) fn make(file: Vec<u8>, size: u32) -> Result<Vec<u8>> {
     let decoded = picture::decode(&file, &limits())?;
     if decoded.width().max(decoded.height()) <= size as usize {
@@ -83,7 +84,7 @@ fn rgb(picture: Picture) -> Result<RgbImage> {
     let (width, height) = (picture.width(), picture.height());
     let image =
         RgbImage::from_raw(width.try_into()?, height.try_into()?, picture.rgb().to_vec());
-    image.context("a picture of another size")
+    image.context("the picture has another size")
 }
 
 fn written(image: &RgbImage, format: ImageFormat) -> Result<Vec<u8>> {
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thumbnails_keep_their_shape_and_kind() {
+    fn thumbnails_keep_aspect_ratio_and_format() {
         let image = RgbImage::from_fn(300, 100, |x, _| {
             image::Rgb([u8::try_from(x % 256).unwrap(), 0, 0])
         });
@@ -111,6 +112,6 @@ mod tests {
         }
         let svg =
             b"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>".to_vec();
-        assert_eq!(media_type(&plain(svg).unwrap()), "image/png", "nothing that could run");
+        assert_eq!(media_type(&plain(svg).unwrap()), "image/png", "no scripts");
     }
 }

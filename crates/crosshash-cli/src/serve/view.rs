@@ -6,7 +6,7 @@ use crosshash_codes::index::Query;
 use crosshash_codes::segments::Snapshot;
 use crosshash_codes::{BitOrder, Bits, Codes, hex};
 
-use super::fault::{Answer, Fault};
+use super::error::{ApiError, ApiResult};
 
 /// What can be found since one commit.
 pub(crate) struct View {
@@ -43,9 +43,9 @@ impl View {
     }
 
     /// The item that is called so.
-    pub(crate) fn find(&self, id: &str) -> Answer<Option<u32>> {
+    pub(crate) fn find(&self, id: &str) -> ApiResult<Option<u32>> {
         let Some(id) = self.snapshot.typed_id(id) else { return Ok(None) };
-        self.snapshot.find(&id).map_err(Fault::ours)
+        self.snapshot.find(&id).map_err(ApiError::internal)
     }
 
     /// The code of an item, in hexadecimal.
@@ -68,12 +68,12 @@ pub(crate) fn hex(bits: Bits, code: &[u64]) -> String {
 }
 
 /// The words of a code in hexadecimal.
-pub(crate) fn from_hex(bits: Bits, text: &str) -> Answer<Vec<u64>> {
+pub(crate) fn from_hex(bits: Bits, text: &str) -> ApiResult<Vec<u64>> {
     let bytes = hex::decode(text).filter(|bytes| bytes.len() == bits.bytes());
     let codes =
         bytes.and_then(|bytes| Codes::from_packed(bits, &bytes, BitOrder::Lsb).ok());
     codes.map(|codes| codes.words().to_vec()).ok_or_else(|| {
-        Fault::bad(format!(
+        ApiError::bad_request(format!(
             "a code is {} hexadecimal digits ({bits} bits, lowest bit first), with zeros beyond \
              the last bit",
             2 * bits.bytes()

@@ -12,8 +12,8 @@ use crosshash_codes::write::atomically;
 use sha2::{Digest as _, Sha256};
 use ureq::tls::{RootCerts, TlsConfig};
 
-use crate::places::Places;
 use crate::progress::{Progress, say};
+use crate::weight_paths::WeightPaths;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             about.get
         );
     }
-    let to = args.to.clone().or_else(Places::fetched);
+    let to = args.to.clone().or_else(WeightPaths::download_folder);
     let folder = to.context("--to: there is no cache folder; name one")?.join(about.name);
     let mut held: Option<(&str, tempfile::NamedTempFile)> = None;
     for file in about.files {

@@ -11,7 +11,7 @@ use clap::Subcommand;
 use crosshash::backbone::{self, About, Takes, Weights};
 use serde_json::json;
 
-use crate::places::Places;
+use crate::weight_paths::WeightPaths;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     what: Option<What>,
 
     #[command(flatten)]
-    places: Places,
+    weight_paths: WeightPaths,
 
     /// Print JSON.
     #[arg(long)]
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(What::Fetch(args)) = &args.what {
         return fetch::run(args);
     }
-    let weights = args.places.weights();
+    let weights = args.weight_paths.weights();
     let text = match args.json {
         true => to_json(&weights)?,
         false => to_text(&weights),

@@ -1,5 +1,6 @@
-//! `crosshash compare`: methods under one protocol, as a table and the paper's figures.
+//! `crosshash compare`: compares methods under one protocol: table and figures.
 
+mod figures;
 mod page;
 mod table;
 mod trial;
@@ -12,8 +13,7 @@ use anyhow::{Context as _, Result, bail};
 use crosshash::Config;
 use crosshash::method::{self, Entry, METHODS};
 
-use crate::opening::Raw;
-use crate::plot::comparison;
+use crate::data_args::DataArgs;
 use crate::progress::say;
 use crate::{file, interrupt};
 pub(crate) use table::{Row, Table};
@@ -25,63 +25,64 @@ Examples:
     crosshash compare emoji --out comparison --bits 16,32 --seeds 1 \\
       --set 'modalities=[\"picture\", \"words\"]' --set hidden=256 --set hidden_sparse=256
 
-  Some, with settings of their own:
+  Some methods, with their own settings:
     crosshash compare DATA --out comparison --methods jcch,dcmh,jcch+dcmh,cca --bits 64 \\
       --set batch_size=128 --set jcch:learning_rate=0.08 --set dcmh:epochs=60 --set dcmh:dcmh.learning_rate=1
 
-The protocol: one split for all; validation items held out of its training part; every method keeps
-what is best on them; then queries are judged, once. Each training is a process of its own, so that
-peak memory is its own. DIR gets comparison.md, .csv, .json, .html, convergence.svg, bits.svg,
-recall.svg, top.svg, and trials/, one file per training: a comparison that was stopped goes on where
-it was. Methods that do not fit the data are left out, and the table says why.";
+Protocol: all methods use the same split. Validation items are held out of the training part and
+select the best epoch of each method; then the queries are evaluated once. Each training runs in its
+own process, so that peak memory is measured separately. DIR contains comparison.md, .csv, .json,
+.html, convergence.svg, bits.svg, recall.svg, top.svg, and trials/ with one file per training; an
+interrupted comparison continues where it stopped. Methods that cannot use the data are skipped, and
+the table gives the reason.";
 
 /// Compare methods under one protocol: table, figures, seconds, memory.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A data set: its folder, its manifest, or `emoji`.
+    /// Data set: a manifest, a folder with one, or `emoji`.
     data: PathBuf,
 
-    /// Folder for the results; made if it is not there.
+    /// Folder for the results; created if it does not exist.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
-    /// `all`, or names out of `crosshash methods`.
+    /// `all`, or names listed by `crosshash methods`.
     #[arg(long, value_name = "NAME,..", value_delimiter = ',', default_value = "all")]
     methods: Vec<String>,
 
-    /// Code lengths.
+    /// Code lengths in bits.
     #[arg(long, value_name = "R,..", value_delimiter = ',', default_value = "16,32,64")]
     bits: Vec<usize>,
 
-    /// How many seeds each is trained with; methods that draw nothing need one.
+    /// Number of seeds per method; deterministic methods use one.
     #[arg(long, value_name = "N", default_value_t = 3)]
     seeds: u64,
 
-    /// A configuration to start from (TOML).
+    /// Configuration file to start from (TOML).
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Sets one key for all methods, or for one: METHOD:KEY=VALUE.
+    /// Set one key for all methods, or for one method: METHOD:KEY=VALUE. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Leave the queries alone: judge held-out training items only.
+    /// Evaluate only validation items, not the queries.
     #[arg(long)]
     validation_only: bool,
 
-    /// Where the files of the manifest are, if not beside it.
+    /// Folder of the files that the manifest names [default: the manifest's folder].
     #[arg(long, value_name = "PATH")]
     root: Option<PathBuf>,
 
     #[command(flatten)]
-    raw: Raw,
+    data_args: DataArgs,
 
     /// Print the table as JSON.
     #[arg(long)]
     json: bool,
 
-    /// One training, to this file (used by the comparison itself).
+    /// Run one training and write this file (internal).
     #[arg(long, hide = true, requires = "config")]
     trial: Option<PathBuf>,
 }
@@ -90,8 +91,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(path) = &args.trial {
         return trial::run(args, path);
     }
-    anyhow::ensure!(args.seeds > 0, "--seeds: at least one is needed");
-    // Every setting is checked before the first training.
+    anyhow::ensure!(args.seeds > 0, "--seeds: must be at least 1");
+    // Check all settings before the first training.
     let jobs = jobs(args)?;
     let trials = args.out.join("trials");
     fs_err::create_dir_all(&trials)?;
@@ -104,14 +105,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let Some(trial) = known(&path, config, args)?
             .map_or_else(|| train(args, config, &path), |known| Ok(Some(known)))?
         else {
-            say("go on with the same command");
+            say("run the same command again to continue");
             return Ok(interrupt::exit_code());
         };
         match rows.iter_mut().find(|row| row.is_of(name, bits)) {
             Some(row) => row.trials.push(trial),
             None => rows.push(Row::new(*config.method(), bits, trial)),
         }
-        // After every training: a comparison that is stopped has a table already.
+        // After every training, so that an interrupted comparison has a table.
         write(args, &Table::new(rows.clone()))?;
     }
     let table = Table::new(rows);
@@ -120,7 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is trained, in order.
+/// The trainings, in order.
 fn jobs(args: &Args) -> Result<Vec<Config>> {
     let text = match &args.config {
         None => String::new(),
@@ -139,7 +140,7 @@ fn jobs(args: &Args) -> Result<Vec<Config>> {
     for &bits in &args.bits {
         for &method in &chosen {
             let mut settings: Vec<String> = Vec::new();
-            // What is said of one method goes over what is said of all.
+            // Settings of one method override settings of all.
             for own in [false, true] {
                 settings.extend(args.set.iter().filter_map(|setting| {
                     let (name, setting) = addressed(setting);
@@ -160,7 +161,7 @@ fn jobs(args: &Args) -> Result<Vec<Config>> {
     Ok(jobs)
 }
 
-/// The method a setting is for, if it names one, and the setting.
+/// The method of a setting, if it names one, and the setting.
 fn addressed(setting: &str) -> (Option<&str>, &str) {
     match setting.split_once(':') {
         Some((name, rest)) if !name.contains('=') => (Some(name), rest),
@@ -175,12 +176,12 @@ fn known(path: &Path, config: &Config, args: &Args) -> Result<Option<Trial>> {
     }
     let trial: Trial = serde_json::from_slice(&fs_err::read(path)?)
         .with_context(|| format!("{} is not a trial of a comparison", path.display()))?;
-    let enough = args.validation_only || trial.is_judged();
+    let enough = args.validation_only || trial.is_evaluated();
     Ok(Some(trial)
         .filter(|trial| enough && config.to_toml().is_ok_and(|c| c == trial.config)))
 }
 
-/// One training in a process of its own; `None` if the user stopped it.
+/// Runs one training in its own process; `None` if the user interrupted it.
 fn train(args: &Args, config: &Config, path: &Path) -> Result<Option<Trial>> {
     let file = path.with_extension("toml");
     file::write(&file, &config.to_toml()?)?;
@@ -191,7 +192,7 @@ fn train(args: &Args, config: &Config, path: &Path) -> Result<Option<Trial>> {
     if let Some(root) = &args.root {
         child.arg("--root").arg(root);
     }
-    child.args(args.raw.arguments());
+    child.args(args.data_args.arguments());
     if args.validation_only {
         child.arg("--validation-only");
     }
@@ -200,7 +201,7 @@ fn train(args: &Args, config: &Config, path: &Path) -> Result<Option<Trial>> {
         return Ok(None);
     }
     if !status.success() {
-        bail!("the training failed ({status}); its message stands above");
+        bail!("the training failed ({status}); see its error message above");
     }
     let trial = serde_json::from_slice(&fs_err::read(path)?);
     trial.map(Some).with_context(|| path.display().to_string())
@@ -211,7 +212,7 @@ fn write(args: &Args, table: &Table) -> Result<()> {
     file::write(&out("comparison.md"), &table.to_markdown())?;
     file::write(&out("comparison.csv"), &table.to_csv())?;
     file::write(&out("comparison.json"), &table.to_json()?)?;
-    let figures = comparison::draw(&args.out, table)?;
+    let figures = figures::draw(&args.out, table)?;
     let command: Vec<String> = std::env::args().collect();
     let page =
         page::page(&args.data.display().to_string(), &command.join(" "), table, &figures)?;

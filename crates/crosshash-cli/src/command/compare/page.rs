@@ -1,4 +1,4 @@
-//! The comparison as one page that needs nothing else: table and figures.
+//! The comparison as a self-contained HTML page: table and figures.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ pub(super) fn page(
     for figure in figures {
         body += &format!("<figure>{}</figure>\n", fs_err::read_to_string(figure)?);
     }
-    body += &format!("<p>Made by <code>{}</code></p>\n", escaped(command));
+    body += &format!("<p>Created by <code>{}</code></p>\n", escaped(command));
     Ok(format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <title>Methods on {}</title><style>{STYLE}</style></head>\n<body>\n{body}</body></html>\n",

@@ -1,20 +1,20 @@
-//! The results of a comparison: means and standard deviations over seeds, in every form.
+//! The results of a comparison: means and standard deviations over seeds, in all output formats.
 
 use anyhow::Result;
 use crosshash::method::MethodInfo;
 use serde_json::{Value, json};
 
 use super::Trial;
-use crate::command::sweep::Mean;
 use crate::grid;
+use crate::mean::Mean;
 
-/// All that was reached.
+/// The results.
 pub(crate) struct Table {
     /// One row per method and code length that was trained.
     pub(crate) rows: Vec<Row>,
-    /// The directions across modalities, or within the only one.
+    /// The directions between modalities, or within the only one.
     pub(crate) directions: Vec<(String, String)>,
-    /// Methods that were left out, and why.
+    /// Methods that were skipped, with the reason.
     left_out: Vec<(&'static str, String)>,
 }
 
@@ -35,7 +35,7 @@ impl Row {
         self.info.name == name && self.bits == bits
     }
 
-    /// Over its seeds: the MAP of the queries in one direction.
+    /// Query MAP in one direction, over the seeds.
     pub(crate) fn map(&self, (query, database): &(String, String)) -> Option<Mean> {
         Mean::of(self.trials.iter().filter_map(|trial| {
             let mut found = trial.directions.iter();
@@ -47,7 +47,7 @@ impl Row {
         Mean::of(self.trials.iter().filter_map(of))
     }
 
-    /// The name, marked if it is a reference.
+    /// The name, with a mark for references.
     pub(crate) fn name(&self) -> String {
         let mark = if self.info.codes { "" } else { " (no codes)" };
         format!("{}{mark}", self.info.name)
@@ -97,7 +97,7 @@ impl Table {
             cells.extend([
                 text(row.over(|trial| trial.validation)),
                 short(row.over(|trial| Some(trial.seconds)), 1),
-                short(row.over(Trial::arrived), 1),
+                short(row.over(Trial::converged), 1),
                 short(row.over(|trial| trial.peak_mib), 0),
                 short(row.over(|trial| trial.coded_per_second), 0),
                 seeds.to_string(),
@@ -107,7 +107,7 @@ impl Table {
         lines
     }
 
-    /// What stands below the table.
+    /// Notes below the table.
     pub(super) fn notes(&self) -> Vec<String> {
         let chance = self.rows.iter().flat_map(|row| &row.trials).find_map(|trial| {
             let first = self.directions.first()?;
@@ -119,12 +119,12 @@ impl Table {
         let mut notes = Vec::new();
         if let Some(chance) = chance {
             notes.push(format!(
-                "MAP over the whole ranking, tie-aware, queries judged once after selection on \
-                 validation; ± one standard deviation over seeds; chance {chance:.4}"
+                "tie-aware MAP over the complete ranking; queries are evaluated once, after \
+                 selection on validation data; ± one standard deviation over seeds; chance {chance:.4}"
             ));
         }
         let left = self.left_out.iter();
-        notes.extend(left.map(|(name, why)| format!("left out: {name} {why}")));
+        notes.extend(left.map(|(name, why)| format!("skipped: {name} {why}")));
         notes
     }
 
@@ -159,7 +159,7 @@ impl Table {
                     cell(trial.validation),
                     best,
                     trial.seconds.to_string(),
-                    cell(trial.arrived()),
+                    cell(trial.converged()),
                     cell(trial.peak_mib),
                     cell(trial.coded_per_second),
                 ];
@@ -190,7 +190,7 @@ impl Table {
                 "directions": directions.collect::<Vec<_>>(),
                 "validation": mean(row.over(|trial| trial.validation)),
                 "train_seconds": mean(row.over(|trial| Some(trial.seconds))),
-                "seconds_to_95": mean(row.over(Trial::arrived)),
+                "seconds_to_95": mean(row.over(Trial::converged)),
                 "peak_mib": mean(row.over(|trial| trial.peak_mib)),
                 "coded_per_second": mean(row.over(|trial| trial.coded_per_second)),
             })

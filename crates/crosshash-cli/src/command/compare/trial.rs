@@ -1,4 +1,4 @@
-//! One training of a comparison: what it reached, how long it took, how much memory.
+//! One training of a comparison: results, time and memory.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,43 +14,43 @@ use crosshash_codes::eval::Options;
 use serde::{Deserialize, Serialize};
 
 use super::Args;
-use crate::directions::encode_all;
+use crate::evaluation::encode_all;
 use crate::fit::{Fitted, fit, split};
 use crate::memory::peak_mib;
 use crate::progress::{Progress, say};
 use crate::{file, interrupt};
 
-/// Where the top-N curve is kept.
+/// The ranks of the saved top-N curve.
 const TOP: [usize; 14] = [1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 500, 600, 800, 1000];
-/// The share of the final MAP that counts as having arrived.
-const ARRIVED: f64 = 0.95;
+/// The share of the best validation MAP that counts as converged.
+const CONVERGED: f64 = 0.95;
 
-/// What one training reached.
+/// The results of one training.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Trial {
-    /// The whole configuration.
+    /// The complete configuration.
     pub(super) config: String,
     /// The split that was drawn.
     pub(super) split: String,
-    /// Why the method was left out, if it was.
+    /// Why the method was skipped, if it was.
     pub(crate) left_out: Option<String>,
-    /// Mean MAP of the held-out training items, of the epoch that was kept.
+    /// Mean MAP of the validation items in the best epoch.
     pub(crate) validation: Option<f64>,
-    /// The epoch that was kept, from 1.
+    /// The best epoch, from 1.
     pub(crate) best: Option<usize>,
     /// Every epoch.
     pub(crate) epochs: Vec<At>,
     /// Seconds of training, validation included.
     pub(crate) seconds: f64,
-    /// The most memory the process used, in MiB.
+    /// Peak memory of the process in MiB.
     pub(crate) peak_mib: Option<f64>,
-    /// Items coded per second.
+    /// Items encoded per second.
     pub(crate) coded_per_second: Option<f64>,
-    /// The queries, in every direction; none if they were left alone.
+    /// The evaluation of the queries in every direction; empty with --validation-only.
     pub(crate) directions: Vec<Judged>,
 }
 
-/// Where an epoch ended.
+/// The end of an epoch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct At {
     pub(crate) epoch: usize,
@@ -59,24 +59,25 @@ pub(crate) struct At {
 }
 
 impl Trial {
-    /// Whether the queries were judged, or never will be.
-    pub(super) fn is_judged(&self) -> bool {
+    /// Whether the queries were evaluated, or the method was skipped.
+    pub(super) fn is_evaluated(&self) -> bool {
         !self.directions.is_empty() || self.left_out.is_some()
     }
 
-    /// Seconds until an epoch had 95 % of the validation MAP of the one that was kept.
-    pub(crate) fn arrived(&self) -> Option<f64> {
-        let wanted = ARRIVED * self.validation?;
+    /// Seconds until an epoch reached 95 % of the best validation MAP.
+    pub(crate) fn converged(&self) -> Option<f64> {
+        let wanted = CONVERGED * self.validation?;
         let there = |at: &&At| at.map.is_some_and(|map| map >= wanted);
         self.epochs.iter().find(there).map(|at| at.seconds)
     }
 }
 
-/// Trains, judges, and writes what was reached.
+/// Trains, evaluates and writes the results.
 pub(super) fn run(args: &Args, path: &Path) -> Result<ExitCode> {
-    let config = args.config.as_deref().context("--trial needs --config")?;
+    let config = args.config.as_deref().context("--trial requires --config")?;
     let config = Config::parse(&fs_err::read_to_string(config)?, &[])?;
-    let opened = args.raw.open(&args.data, args.root.as_deref(), config.modalities())?;
+    let opened =
+        args.data_args.open(&args.data, args.root.as_deref(), config.modalities())?;
     let split = split(&opened, config.validation())?;
     let mut trial = Trial {
         config: config.to_toml()?,
@@ -94,15 +95,15 @@ pub(super) fn run(args: &Args, path: &Path) -> Result<ExitCode> {
         Ok(None) => return Ok(interrupt::exit_code()),
         Ok(Some(fitted)) => {
             trial.reach(&fitted);
-            // Training's own peak: the judgement comes after.
+            // The peak of the training; the evaluation comes later.
             trial.peak_mib = peak_mib();
             if !args.validation_only {
-                judge(&mut trial, &config, &fitted.model, &opened, &split)?;
+                evaluate(&mut trial, &config, &fitted.model, &opened, &split)?;
             }
         }
         Err(err) => match err.downcast::<crosshash::Error>() {
             Ok(crosshash::Error::Unsuitable { method, why }) => {
-                say(format!("left out: {method} {why}"));
+                say(format!("skipped: {method} {why}"));
                 trial.left_out = Some(why);
             }
             Ok(err) => return Err(err.into()),
@@ -125,8 +126,8 @@ impl Trial {
     }
 }
 
-/// Codes queries and database and judges every direction: the one look at the queries.
-fn judge(
+/// Encodes queries and database and evaluates every direction. The queries are used only here.
+fn evaluate(
     trial: &mut Trial,
     config: &Config,
     model: &Model,
@@ -138,9 +139,9 @@ fn judge(
     if config.method().codes {
         let coded = encode_all(model, &opened.dataset, split)?;
         seconds = started.elapsed().as_secs_f64();
-        let coded: Vec<_> = coded.into_iter().map(|(coded, _)| coded).collect();
+        let coded: Vec<_> = coded.into_iter().map(|modality| modality.coded).collect();
         items = coded.iter().map(|c| c.queries.len() + c.database.len()).sum::<usize>();
-        let progress = Progress::new("judging directions", coded.len() * coded.len());
+        let progress = Progress::new("evaluating directions", coded.len() * coded.len());
         let found =
             every_direction(&coded, &Options::default(), &|done| progress.set(done))?;
         trial.directions = found.iter().map(|one| Judged::of(one, &TOP)).collect();
@@ -149,7 +150,7 @@ fn judge(
         let all = outputs(model, opened, split)?;
         seconds = started.elapsed().as_secs_f64();
         items = all.iter().map(|o| (o.queries.len() + o.database.len()) / width).sum();
-        let progress = Progress::new("judging directions", all.len() * all.len());
+        let progress = Progress::new("evaluating directions", all.len() * all.len());
         trial.directions =
             every_direction_by_cosine(&all, width, &TOP, &|done| progress.set(done));
     }
@@ -180,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arriving_is_the_first_epoch_near_the_end() {
+    fn convergence_is_the_first_epoch_near_the_best() {
         let at = |epoch, seconds, map| At { epoch, seconds, map: Some(map) };
         let trial = Trial {
             config: String::new(),
@@ -194,7 +195,7 @@ mod tests {
             coded_per_second: None,
             directions: Vec::new(),
         };
-        assert_eq!(trial.arrived(), Some(4.0));
-        assert_eq!(Trial { validation: None, ..trial }.arrived(), None);
+        assert_eq!(trial.converged(), Some(4.0));
+        assert_eq!(Trial { validation: None, ..trial }.converged(), None);
     }
 }

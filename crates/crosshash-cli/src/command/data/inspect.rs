@@ -36,7 +36,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let opened = crate::opening::open_within_limits(&args.manifest, args.root.as_deref())?;
+    let opened =
+        crate::data_args::open_within_limits(&args.manifest, args.root.as_deref())?;
     let total = opened.dataset.modalities().iter().map(|modality| modality.len()).sum();
     let progress = Progress::new("inspecting", total);
     let report = inspect::inspect(&opened, &|done| progress.set(done))?;

@@ -1,6 +1,6 @@
-//! `crosshash demo`: the whole way on the data set that needs no files, from pictures, drawings
-//! and words of emoji to codes, a judgement against baselines, a page to look at and one to search
-//! with. The same over any other data set.
+//! `crosshash demo`: the complete workflow on the built-in data set: trains codes for pictures,
+//! drawings and words of emoji, evaluates them against baselines, writes a report and serves a search
+//! page. The same for any other data set.
 
 mod page;
 
@@ -11,84 +11,83 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use crosshash::Config;
-use crosshash::MODEL_JSON;
 use crosshash::data::{self, Opened, Split, emoji};
 use crosshash::encode::Encoder;
 use crosshash::evaluate::{Coded, Direction, every_direction};
+use crosshash::{CodedModality, RunDir};
 use crosshash_codes::eval::Options;
 use crosshash_codes::format::Ids;
 use serde_json::json;
 
-use super::serve::How;
-use super::train::{self, Data, complete};
-use crate::directions::encode_all;
-use crate::fit::{CONFIG, Fitted, fit, split};
-use crate::opening::Raw;
+use super::serve::ServeArgs;
+use super::train::{self, DataSource, complete};
+use crate::data_args::DataArgs;
+use crate::evaluation::encode_all;
+use crate::fit::{Fitted, fit, split};
+use crate::interrupt;
 use crate::progress::say;
-use crate::report::{self, REPORT};
-use crate::serve::DataPlace;
-use crate::{file, interrupt};
+use crate::serve::DataLocation;
 
 const EXAMPLES: &str = "\
 Examples:
-  Train, judge, index and serve, in about two minutes; then search at http://127.0.0.1:7878/:
+  Train, evaluate, index and serve, in about two minutes; then search at http://127.0.0.1:7878/:
     crosshash demo --open
 
-  The same over photos and captions (a run that is there already is served as it is):
+  The same with photos and captions (an existing run is served without training):
     crosshash demo configs/data/iaprtc12.toml --root PATH/iaprtc12 \
       --config configs/train/iaprtc12.toml --out iapr
 
-  Only train, judge and show:
+  Only train, evaluate and write the report:
     crosshash demo --no-serve
 
-  The folder it leaves is a run like any other:
+  The output folder is a run like any other:
     crosshash eval crosshash-demo --at 10
     crosshash search crosshash-demo --text \"cat with heart eyes\" --target picture
     crosshash embed-plot crosshash-demo --out map.svg
     crosshash encode crosshash-demo --modality words --input texts.txt --out codes.npy";
 
-/// What suits 1,800 small items; chosen, for each method, by the validation MAP of
+/// Settings for 1,800 small items, chosen for each method by the validation MAP of
 /// `crosshash sweep emoji --grid --vary method=jcch,jcch-b --vary jcch.lambda=0.0002,0.002,0.02 \
 ///  --vary jcch.beta=0.1,0.3,1 --set learning_rate=0.2 --set hidden=512 --set hidden_sparse=512 \
 ///  --set epochs=25 --validation-only --out DIR`.
 const SETTINGS: &str =
     "hidden = 512\nhidden_sparse = 512\nepochs = 25\nlearning_rate = 0.2\n";
-/// The weight of the pairs, likewise.
+/// The weight of the pair loss, chosen in the same way.
 const BETA: [(&str, f64); 2] = [("jcch", 1.0), ("jcch-b", 0.3)];
-/// Hits shown per query.
+/// Results shown per query.
 const HITS: usize = 7;
 /// Queries shown per direction.
 const SHOWN: usize = 6;
 
-/// Try it all: learn codes for emoji as pictures, drawings and words, and search across them.
+/// Try the complete workflow on emoji: train, evaluate, and search across pictures, drawings and words.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A data set: its folder, its manifest, or `emoji`.
+    /// Data set: a manifest, a folder with one, or `emoji`.
     #[arg(default_value = emoji::NAME)]
     data: PathBuf,
 
-    /// Where the files of the manifest are, if not beside it.
+    /// Folder of the files that the manifest names [default: the manifest's folder].
     #[arg(long, value_name = "PATH")]
     root: Option<PathBuf>,
 
-    /// A configuration of the training to start from (TOML); not for emoji.
+    /// Configuration file to start from (TOML); not for emoji.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Stop when the report is written.
+    /// Exit after the report is written.
     #[arg(long)]
     no_serve: bool,
 
-    /// Folder for the run and the page; made if it is not there, written over if it is.
+    /// Folder of the run and the report; created if it does not exist, overwritten if it does.
     #[arg(long, value_name = "DIR", default_value = "crosshash-demo")]
     out: PathBuf,
 
-    /// Code length (64 unless set).
+    /// Code length in bits [default: 64].
     #[arg(long, value_name = "R")]
     bits: Option<usize>,
 
-    /// Sets one key of the training, e.g. epochs=5.
+    /// Set one key of the configuration, e.g. epochs=5. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
@@ -97,61 +96,60 @@ pub(crate) struct Args {
     json: bool,
 
     #[command(flatten)]
-    how: How,
+    serve_args: ServeArgs,
 
     #[command(flatten)]
-    raw: Raw,
+    data_args: DataArgs,
 }
 
-/// What each method reaches in each direction.
-struct Judged {
+/// The evaluation of one method.
+struct Evaluated {
     name: &'static str,
     directions: Vec<Direction>,
 }
 
 /// The nearest items of one query.
 pub(crate) struct Found {
-    /// The modality that asks.
+    /// The modality of the query.
     pub(crate) from: String,
-    /// The modality that is searched.
+    /// The modality of the database.
     pub(crate) to: String,
-    /// The id that asks.
+    /// The id of the query.
     pub(crate) query: String,
-    /// Ids found, with distance and whether they share a label.
+    /// Ids of the results, with distance and whether they share a label.
     pub(crate) hits: Vec<(String, u32, bool)>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if !args.no_serve {
-        // A port that is taken is better told before the training than after it.
-        let addr = args.how.address()?;
+        // Report a port in use before the training, not after it.
+        let addr = args.serve_args.address()?;
         std::net::TcpListener::bind(addr)
-            .with_context(|| format!("--addr {addr}: cannot listen there"))?;
+            .with_context(|| format!("--addr {addr}: cannot listen on this address"))?;
     }
-    let code = match args.data == Path::new(emoji::NAME) && !args.data.exists() {
-        true => emoji_run(args)?,
-        false => other_run(args)?,
-    };
+    let is_emoji = args.data == Path::new(emoji::NAME) && !args.data.exists();
+    let code = if is_emoji { emoji_run(args)? } else { other_run(args)? };
     if code != ExitCode::SUCCESS || args.no_serve {
         return Ok(code);
     }
-    let data = DataPlace::default();
-    args.how.serve(args.out.clone(), None, data, args.raw.places.clone())
+    let data = DataLocation::default();
+    args.serve_args.serve(args.out.clone(), None, data, args.data_args.weight_paths.clone())
 }
 
-/// Trains on any data set, unless that was done before.
+/// Trains on any data set, unless the run is complete already.
 fn other_run(args: &Args) -> Result<ExitCode> {
-    let done = args.out.join(MODEL_JSON).exists() && args.out.join(REPORT).exists();
-    if done {
-        let report = report::read(&args.out)?;
-        let known = report["data"].as_str().unwrap_or_default();
-        if fs_err::canonicalize(known).ok() != fs_err::canonicalize(&args.data).ok() {
+    let out = args.out.display();
+    let existing =
+        RunDir::is_run(&args.out).then(|| RunDir::open(&args.out)).transpose()?;
+    if let Some(run) = existing.as_ref().filter(|run| run.is_finished()) {
+        let known = run.report()?.data;
+        if fs_err::canonicalize(&known).ok() != fs_err::canonicalize(&args.data).ok() {
+            let known = known.display();
             bail!(
-                "{} is a run over other data ({known}); give another --out",
-                args.out.display()
+                "the run in {out} was trained on other data ({known}); use another --out"
             );
         }
-        say(format!("{} is trained already; remove it to train anew", args.out.display()));
+        say(format!("{out} is already trained; remove the folder to train again"));
         return Ok(ExitCode::SUCCESS);
     }
     train::run(&train::Args {
@@ -162,15 +160,15 @@ fn other_run(args: &Args) -> Result<ExitCode> {
         method: None,
         bits: args.bits,
         root: args.root.clone(),
-        raw: args.raw.clone(),
-        // What was stopped half-way goes on.
-        resume: args.out.join(CONFIG).exists(),
+        data_args: args.data_args.clone(),
+        // An interrupted training is resumed.
+        resume: existing.is_some_and(|run| run.is_started()),
         json: args.json,
     })
 }
 
 fn emoji_run(args: &Args) -> Result<ExitCode> {
-    fs_err::create_dir_all(&args.out)?;
+    let run_dir = RunDir::create(&args.out)?;
     let opened = data::open(emoji::NAME.as_ref(), None)?;
     let configured = |method: &str| -> Result<Config> {
         let beta = BETA.iter().find(|(name, _)| *name == method).map_or(0.0, |b| b.1);
@@ -189,35 +187,34 @@ fn emoji_run(args: &Args) -> Result<ExitCode> {
         };
         all.push(fitted);
     }
-    let [random, basic, fitted] = &all[..] else {
-        bail!("three trainings make three models")
-    };
+    let [random, basic, fitted] = &all[..] else { bail!("expected three models") };
     let model = &fitted.model;
 
-    let (mut judged, mut kept) = (Vec::new(), Vec::new());
+    let (mut evaluated, mut kept) = (Vec::new(), Vec::new());
     let encoders: [(&'static str, &dyn Encoder); 3] =
         [("random", &random.model), ("jcch-b", &basic.model), ("jcch", model)];
     for (name, encoder) in encoders {
         kept = encode_all(encoder, &opened.dataset, &split)?;
-        let coded: Vec<Coded> = kept.iter().map(|(coded, _)| coded.clone()).collect();
+        let coded: Vec<Coded> = kept.iter().map(|all| all.coded.clone()).collect();
         let directions = every_direction(&coded, &Options::default(), &|_| {})?;
-        judged.push(Judged { name, directions });
+        evaluated.push(Evaluated { name, directions });
     }
     let found = searches(&kept)?;
-    file::write(&args.out.join(CONFIG), &run.to_toml()?)?;
-    file::write(&args.out.join("history.csv"), &fitted.history.to_csv())?;
-    let data = Data { path: emoji::NAME.as_ref(), root: None };
-    complete(&args.out, data, &run, &opened, &split, fitted)?;
+    run_dir.save_config(&run.to_toml()?)?;
+    run_dir.save_history(&fitted.history.to_csv())?;
+    let data = DataSource { path: emoji::NAME.as_ref(), root: None };
+    complete(&run_dir, data, &run, &opened, &split, fitted)?;
     let items = emoji::catalogue().0;
-    let table = table(&judged);
+    let table = table(&evaluated);
     let page = page::write(&args.out, &items, &table, &found)?;
 
-    let text = match args.json {
-        true => serde_json::to_string_pretty(&to_json(&judged))? + "\n",
-        false => format!("{table}\n{}", in_words(&items, &found)),
+    let text = if args.json {
+        serde_json::to_string_pretty(&to_json(&evaluated))? + "\n"
+    } else {
+        format!("{table}\n{}", results_text(&items, &found))
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
-    say(format!("a page with pictures: {}", page.display()));
+    say(format!("report with pictures: {}", page.display()));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -226,12 +223,14 @@ fn trained(run: &Config, opened: &Opened, split: &Split) -> Result<Option<Fitted
     fit(run, opened, split, None)
 }
 
-/// A few queries of each modality across to the next one.
-fn searches(kept: &[(Coded, [Ids; 2])]) -> Result<Vec<Found>> {
+/// A few queries of each modality against the next one.
+fn searches(kept: &[CodedModality]) -> Result<Vec<Found>> {
     let mut all = Vec::new();
-    for (at, (from, ids)) in kept.iter().enumerate() {
-        let (to, to_ids) = &kept[(at + kept.len() - 1) % kept.len()];
-        let (Ids::Names(query_ids), Ids::Names(database_ids)) = (&ids[0], &to_ids[1])
+    for (at, source) in kept.iter().enumerate() {
+        let target = &kept[(at + kept.len() - 1) % kept.len()];
+        let (from, to) = (&source.coded, &target.coded);
+        let (Ids::Names(query_ids), Ids::Names(database_ids)) =
+            (&source.query_ids, &target.database_ids)
         else {
             bail!("ids of the built-in data set are names");
         };
@@ -257,17 +256,17 @@ fn searches(kept: &[(Coded, [Ids; 2])]) -> Result<Vec<Found>> {
 }
 
 /// MAP of every method in every direction.
-fn table(judged: &[Judged]) -> String {
+fn table(evaluated: &[Evaluated]) -> String {
     let mut out = format!("{:<20}{:>9}", "MAP, tie-aware", "chance");
-    judged.iter().for_each(|method| {
+    evaluated.iter().for_each(|method| {
         let _ = write!(out, "{:>9}", method.name);
     });
     out.push('\n');
-    for (at, first) in judged.first().map_or(&[][..], |j| &j.directions).iter().enumerate()
-    {
+    let directions = evaluated.first().map_or(&[][..], |first| &first.directions);
+    for (at, first) in directions.iter().enumerate() {
         let direction = format!("{} -> {}", first.query, first.database);
         let _ = write!(out, "{direction:<20}{:>9.4}", first.report.chance);
-        for method in judged {
+        for method in evaluated {
             let _ = write!(out, "{:>9.4}", method.directions[at].report.map.tie_aware);
         }
         out.push('\n');
@@ -275,8 +274,8 @@ fn table(judged: &[Judged]) -> String {
     out
 }
 
-fn to_json(judged: &[Judged]) -> serde_json::Value {
-    let rows = judged.iter().flat_map(|method| {
+fn to_json(evaluated: &[Evaluated]) -> serde_json::Value {
+    let rows = evaluated.iter().flat_map(|method| {
         method.directions.iter().map(|d| {
             json!({
                 "method": method.name,
@@ -290,8 +289,8 @@ fn to_json(judged: &[Judged]) -> serde_json::Value {
     rows.collect()
 }
 
-/// The hits for a terminal; a star stands before what shares a label.
-fn in_words(items: &[emoji::Item], found: &[Found]) -> String {
+/// The results as text; a star marks those that share a label with the query.
+fn results_text(items: &[emoji::Item], found: &[Found]) -> String {
     let mut out = String::new();
     let name = |id: &str| page::item(items, id).map_or("?", |item| item.name).to_owned();
     for Found { from, to, query, hits } in found {

@@ -1,5 +1,5 @@
-//! The page of the demo: the table and the searches with their pictures, one HTML file and a
-//! folder of PNG files beside it.
+//! The HTML report of the demo: the table and example searches with pictures, and a folder of PNG
+//! files.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ font-size:.75rem;line-height:1.2}
 .item img{width:64px;height:64px;object-fit:contain}
 .query{border-color:#222}.right{border-color:#009e73}.wrong{border-color:#d55e00}";
 
-/// Writes `report.html` and the pictures it shows; gives the page's path.
+/// Writes `report.html` and its pictures; returns the path of the report.
 pub(super) fn write(
     folder: &Path,
     items: &[Item],
@@ -32,13 +32,13 @@ pub(super) fn write(
     let mut body = String::new();
     let mut heading = String::new();
     for Found { from, to, query, hits } in found {
-        let now = format!("{from} asks, {to} are searched");
+        let now = format!("Query: {from}, database: {to}");
         if now != heading {
             let _ = write!(body, "<h2>{now}</h2>");
             heading = now;
         }
         body += "<div class=\"row\">";
-        body += &shown(items, from, query, "query", "asks", &mut pictures);
+        body += &shown(items, from, query, "query", "query", &mut pictures);
         for (id, far, right) in hits {
             let class = if *right { "right" } else { "wrong" };
             let note = format!("distance {far}");
@@ -66,9 +66,9 @@ pub(super) fn write(
          <meta name=\"viewport\" content=\"width=device-width\">\
          <title>crosshash demo</title><style>{STYLE}</style>\n\
          <h1>Emoji as pictures, drawings and words</h1>\n\
-         <p>One binary code per item, learnt so that items of all three kinds that share a label \
-         are near. Queries were unknown to training. Green: the hit shares a label with the \
-         query; red: it does not.</p>\n<pre>{}</pre>\n{body}\
+         <p>Each item is a binary code, trained so that items of all three modalities that share \
+         a label are close. The queries were not used in training. Green: the result shares a \
+         label with the query; red: it does not.</p>\n<pre>{}</pre>\n{body}\
          <p>Pictures: Twemoji, CC-BY 4.0, copyright Twitter, Inc and other contributors. \
          Drawings: Noto Emoji, OFL 1.1, and emoji-icon-font, MIT. Words: Unicode CLDR.</p></html>\n",
         escaped(table)
@@ -78,7 +78,7 @@ pub(super) fn write(
     Ok(page)
 }
 
-/// The emoji with this id, in whatever hand it is drawn.
+/// The emoji with this id, in any drawing style.
 pub(super) fn item<'a>(items: &'a [Item], id: &str) -> Option<&'a Item> {
     let id = id.strip_suffix("-icon").unwrap_or(id);
     items.iter().find(|item| item.id == id)

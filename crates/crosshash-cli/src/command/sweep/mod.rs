@@ -1,5 +1,6 @@
 //! `crosshash sweep`: the same training under varied settings and seeds, as a table and a figure.
 
+mod figure;
 mod plan;
 mod table;
 
@@ -14,14 +15,14 @@ use crosshash::evaluate::every_direction;
 use crosshash_codes::eval::Options;
 use serde::{Deserialize, Serialize};
 
-use crate::directions::encode_all;
+use crate::data_args::DataArgs;
+use crate::evaluation::encode_all;
 use crate::fit::{fit, split};
-use crate::opening::Raw;
-use crate::plot::sweep::draw;
 use crate::progress::say;
 use crate::{file, interrupt};
+use figure::draw;
 use plan::{Plan, Point};
-pub(crate) use table::{Mean, Row, Table};
+pub(crate) use table::{Row, Table};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -31,88 +32,88 @@ Examples:
   time, on the built-in data set:
     crosshash sweep emoji --out sweep --set hidden=512 --set hidden_sparse=512
 
-  Choose lambda and beta on held-out training items, without a look at the queries:
+  Select lambda and beta on validation items, without using the queries:
     crosshash sweep DATA --out choice --grid --vary jcch.lambda=0,0.0002,0.002,0.02 \\
       --vary jcch.beta=0,0.1,1 --validation-only
 
-  A table over bits and methods with three seeds each:
+  A table of code lengths and methods with three seeds each:
     crosshash sweep DATA --out table --grid --vary bits=16,32,64 --vary method=jcch,jcch-b --seeds 3
 
-DIR gets sweep.svg, sweep.md, sweep.csv, sweep.json, and trials/, one file per training: a sweep
-that was stopped goes on where it was. Every key of `crosshash train` that takes one value can be
-varied; the value `none` leaves a key as configured. The best setting is named by validation MAP,
-never by the queries.";
+DIR contains sweep.svg, sweep.md, sweep.csv, sweep.json, and trials/ with one file per training; an
+interrupted sweep continues where it stopped. Every key of `crosshash train` that takes one value can
+be varied; the value `none` keeps the configured value. The best setting is selected by validation
+MAP, never by the queries.";
 
-/// Train under varied settings and seeds: table, figure, the best by validation.
+/// Train with varied settings and seeds: table, figure, best setting by validation MAP.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A data set: its folder, its manifest, or `emoji`.
+    /// Data set: a manifest, a folder with one, or `emoji`.
     data: PathBuf,
 
-    /// Folder for the results; made if it is not there.
+    /// Folder for the results; created if it does not exist.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
-    /// A key and its values; several are varied one at a time, the others as configured.
+    /// A key and its values. Can be repeated; keys are varied one at a time.
     #[arg(long, value_name = "KEY=V,V,..", default_values = plan::PAPER)]
     vary: Vec<String>,
 
-    /// Take every combination of the varied keys.
+    /// Train every combination of the varied keys.
     #[arg(long)]
     grid: bool,
 
-    /// How many seeds each setting is trained with: seed, seed + 1, ...
+    /// Number of seeds per setting: seed, seed + 1, ...
     #[arg(long, value_name = "N", default_value_t = 1)]
     seeds: u64,
 
-    /// Leave the queries alone: judge held-out training items only.
+    /// Evaluate only validation items, not the queries.
     #[arg(long)]
     validation_only: bool,
 
-    /// A configuration to start from (TOML).
+    /// Configuration file to start from (TOML).
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Sets one key, over the configuration.
+    /// Set one key; overrides the configuration file. Can be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Where the files of the manifest are, if not beside it.
+    /// Folder of the files that the manifest names [default: the manifest's folder].
     #[arg(long, value_name = "PATH")]
     root: Option<PathBuf>,
 
     #[command(flatten)]
-    raw: Raw,
+    data_args: DataArgs,
 
     /// Print the table as JSON.
     #[arg(long)]
     json: bool,
 }
 
-/// What one training reached.
+/// The results of one training.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Trial {
-    /// The whole configuration.
+    /// The complete configuration.
     config: String,
     /// A fingerprint of the data and the split, and the program's version.
     data: String,
-    /// Why there are no results, if training failed.
+    /// Why the training failed, if it did.
     #[serde(default)]
     pub(crate) failed: Option<String>,
-    /// Mean MAP of the held-out training items.
+    /// Mean MAP of the validation items.
     pub(crate) validation: Option<f64>,
     /// Seconds of training.
     pub(crate) seconds: f64,
-    /// The quantisation loss of every modality in the epoch that was kept.
+    /// The quantisation loss of every modality in the best epoch.
     pub(crate) quantisation: Vec<(String, f64)>,
-    /// The queries' MAP in every direction; none if they were left alone.
-    pub(crate) directions: Vec<Reached>,
+    /// The MAP of the queries in every direction; empty with --validation-only.
+    pub(crate) directions: Vec<DirectionMap>,
 }
 
 /// The MAP of one direction.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Reached {
+pub(crate) struct DirectionMap {
     pub(crate) query: String,
     pub(crate) database: String,
     pub(crate) map: f64,
@@ -120,13 +121,13 @@ pub(crate) struct Reached {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    anyhow::ensure!(args.seeds > 0, "--seeds: at least one is needed");
+    anyhow::ensure!(args.seeds > 0, "--seeds: must be at least 1");
     let text = match &args.config {
         None => String::new(),
         Some(path) => fs_err::read_to_string(path)?,
     };
     let plan = Plan::parse(&args.vary, args.grid)?;
-    // Every setting is checked before the first training.
+    // Check all settings before the first training.
     let mut jobs = Vec::new();
     for point in &plan.points {
         for seed in 0..args.seeds {
@@ -134,7 +135,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     let wanted = jobs.first().map_or(&[][..], |(_, config)| config.modalities());
-    let opened = args.raw.open(&args.data, args.root.as_deref(), wanted)?;
+    let opened = args.data_args.open(&args.data, args.root.as_deref(), wanted)?;
     fs_err::create_dir_all(args.out.join("trials"))?;
     let mut table = Table::new(plan.keys, Vec::new());
     for (at, (point, config)) in jobs.iter().enumerate() {
@@ -147,13 +148,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         ));
         let path =
             args.out.join("trials").join(format!("{}.json", point.file(config.seed())));
-        let job = Job { path: &path, config, opened: &opened, blind: args.validation_only };
+        let job = Job {
+            path: &path,
+            config,
+            opened: &opened,
+            validation_only: args.validation_only,
+        };
         let Some(trial) = job.run()? else {
-            say("go on with the same command");
+            say("run the same command again to continue");
             return Ok(interrupt::exit_code());
         };
         table.push(point, trial);
-        // After every training, so that a sweep that is stopped has a table too.
+        // After every training, so that an interrupted sweep has a table.
         file::write(&args.out.join("sweep.md"), &table.to_markdown())?;
         file::write(&args.out.join("sweep.csv"), &table.to_csv())?;
     }
@@ -180,18 +186,20 @@ struct Job<'a> {
     path: &'a Path,
     config: &'a Config,
     opened: &'a Opened,
-    blind: bool,
+    validation_only: bool,
 }
 
 impl Job<'_> {
-    /// What is known of it, or what it reaches now; `None` if the user stopped it.
+    /// The saved result, or a new one; `None` if the user interrupted it.
     fn run(&self) -> Result<Option<Trial>> {
         let split = split(self.opened, self.config.validation())?;
         let training = self.opened.dataset.training(&split);
         let print = training.fingerprint()?;
         let data = format!("{} {print:016x} {VERSION}", self.opened.dataset.name());
-        if self.blind && split.count(Part::Validation) == 0 {
-            bail!("--validation-only: the split holds no item out; set validation above 0");
+        if self.validation_only && split.count(Part::Validation) == 0 {
+            bail!(
+                "--validation-only: the split has no validation items; set validation above 0"
+            );
         }
         if let Some(known) = self.known(&data)? {
             return Ok(Some(known));
@@ -201,11 +209,11 @@ impl Job<'_> {
         match self.fill(&split, &mut trial) {
             Ok(true) => {}
             Ok(false) => return Ok(None),
-            // One setting that does not train says so in the table; the others go on.
+            // A setting that fails is reported in the table; the others continue.
             Err(err)
                 if err.downcast_ref::<crosshash::Error>().is_some_and(is_of_training) =>
             {
-                say(format!("this setting does not train: {err:#}"));
+                say(format!("training failed with this setting: {err:#}"));
                 trial.failed = Some(format!("{err:#}"));
             }
             Err(err) => return Err(err),
@@ -223,24 +231,25 @@ impl Job<'_> {
             .with_context(|| {
                 format!("{} is not a trial of a sweep", self.path.display())
             })?;
-        let enough = self.blind || trial.failed.is_some() || !trial.directions.is_empty();
+        let enough =
+            self.validation_only || trial.failed.is_some() || !trial.directions.is_empty();
         let same = trial.config == self.config.to_toml()? && trial.data == data;
-        if self.blind {
+        if self.validation_only {
             trial.directions.clear();
         }
         Ok(Some(trial).filter(|_| enough && same))
     }
 
-    /// Trains and judges; false if the user stopped it.
+    /// Trains and evaluates; false if the user interrupted it.
     fn fill(&self, split: &Split, trial: &mut Trial) -> Result<bool> {
         let Some(fitted) = fit(self.config, self.opened, split, None)? else {
             return Ok(false);
         };
-        if !self.blind {
+        if !self.validation_only {
             let coded = encode_all(&fitted.model, &self.opened.dataset, split)?;
-            let coded: Vec<_> = coded.into_iter().map(|(coded, _)| coded).collect();
+            let coded: Vec<_> = coded.into_iter().map(|modality| modality.coded).collect();
             for direction in every_direction(&coded, &Options::default(), &|_| {})? {
-                trial.directions.push(Reached {
+                trial.directions.push(DirectionMap {
                     query: direction.query,
                     database: direction.database,
                     map: direction.report.map.tie_aware,
@@ -260,7 +269,7 @@ impl Job<'_> {
     }
 }
 
-/// Whether a training failed for its settings, not for its files.
+/// Whether a training failed because of its settings, not its files.
 fn is_of_training(err: &crosshash::Error) -> bool {
     matches!(
         err,

@@ -1,8 +1,8 @@
-//! Which settings a sweep tries.
+//! The settings of a sweep.
 
 use anyhow::{Result, bail};
 
-/// What the paper varies: its sensitivity and sample-size figures, and the code length.
+/// The settings that the paper varies (sensitivity and sample-size figures), and the code length.
 pub(super) const PAPER: [&str; 4] = [
     "jcch.lambda=0,0.0002,0.002,0.02,0.2",
     "jcch.beta=0,0.05,0.1,0.2,0.5,1",
@@ -14,7 +14,7 @@ pub(super) const PAPER: [&str; 4] = [
 pub(super) struct Plan {
     /// The varied keys, with their values.
     pub(super) keys: Vec<(String, Vec<String>)>,
-    /// What is trained.
+    /// The settings to train.
     pub(super) points: Vec<Point>,
 }
 
@@ -29,7 +29,7 @@ impl Plan {
         for text in vary {
             let Some((key, values)) = text.split_once('=') else {
                 bail!(
-                    "--vary {text:?} is not key=value,value, e.g. jcch.lambda=0,0.002,0.02"
+                    "--vary {text:?}: expected key=value,value, e.g. jcch.lambda=0,0.002,0.02"
                 );
             };
             let values: Vec<String> =
@@ -41,10 +41,10 @@ impl Plan {
             if let Some(value) =
                 values.iter().find(|v| values.iter().filter(|w| w == v).count() > 1)
             {
-                bail!("--vary {key}: {value} is given twice");
+                bail!("--vary {key}: {value} occurs twice");
             }
             if keys.iter().any(|(known, _)| *known == key) {
-                bail!("--vary {key} is given twice; write all its values in one");
+                bail!("--vary {key} occurs twice; list all its values in one option");
             }
             keys.push((key, values));
         }
@@ -72,7 +72,7 @@ impl Plan {
 }
 
 impl Point {
-    /// As settings of a training; `none` leaves a key as it is.
+    /// As settings of a training; `none` keeps the configured value.
     pub(super) fn settings(&self) -> Vec<String> {
         let set = self.0.iter().filter(|(_, value)| value != "none");
         set.map(|(key, value)| format!("{key}={value}")).collect()
@@ -82,15 +82,12 @@ impl Point {
         self.0.iter().map(|(key, value)| format!("{key}={value}")).collect()
     }
 
-    /// For people.
+    /// As text.
     pub(crate) fn text(&self) -> String {
-        match self.0.is_empty() {
-            true => "as configured".into(),
-            false => self.pairs().join(", "),
-        }
+        if self.0.is_empty() { "as configured".into() } else { self.pairs().join(", ") }
     }
 
-    /// For a file's name.
+    /// As part of a file name.
     pub(super) fn file(&self, seed: u64) -> String {
         let plain =
             |c: char| if c.is_ascii_alphanumeric() || "=.-_".contains(c) { c } else { '_' };
@@ -130,11 +127,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
-        let fault = |vary: &[&str]| plan(vary, false).err().unwrap().to_string();
-        assert!(fault(&["bits"]).contains("is not key=value,value"));
-        assert!(fault(&["bits=16,"]).contains("a value is missing"));
-        assert!(fault(&["bits=16,8,16"]).contains("16 is given twice"));
-        assert!(fault(&["bits=16", "bits=32"]).contains("given twice"));
+    fn invalid_settings_are_rejected() {
+        let error = |vary: &[&str]| plan(vary, false).err().unwrap().to_string();
+        assert!(error(&["bits"]).contains("expected key=value,value"));
+        assert!(error(&["bits=16,"]).contains("a value is missing"));
+        assert!(error(&["bits=16,8,16"]).contains("16 occurs twice"));
+        assert!(error(&["bits=16", "bits=32"]).contains("occurs twice"));
     }
 }

@@ -1,51 +1,26 @@
-//! The results of a sweep: means and standard deviations over seeds, in every form.
+//! The results of a sweep: means and standard deviations over seeds, in all output formats.
 
 use serde_json::{Value, json};
 
 use super::Trial;
 use super::plan::Point;
 use crate::grid;
+use crate::mean::Mean;
 
-/// All that was reached.
+/// The results.
 pub(crate) struct Table {
     /// The varied keys, with their values.
     pub(crate) keys: Vec<(String, Vec<String>)>,
     /// One row per setting.
     pub(crate) rows: Vec<Row>,
-    /// The directions across modalities, or within the only one.
+    /// The directions between modalities, or within the only one.
     pub(crate) directions: Vec<(String, String)>,
 }
 
-/// One setting, and its trainings by seed.
+/// One setting, with one trial per seed.
 pub(crate) struct Row {
     pub(crate) point: Point,
     pub(crate) trials: Vec<Trial>,
-}
-
-/// A mean and the standard deviation of single values.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Mean {
-    pub(crate) mean: f64,
-    pub(crate) spread: f64,
-}
-
-impl Mean {
-    /// Of some values; `None` without any.
-    pub(crate) fn of(values: impl Iterator<Item = f64>) -> Option<Mean> {
-        let values: Vec<f64> = values.collect();
-        let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
-        let spread = if values.len() > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 };
-        (!values.is_empty()).then_some(Mean { mean, spread })
-    }
-
-    pub(crate) fn text(self, seeds: usize) -> String {
-        match seeds {
-            1 => format!("{:.4}", self.mean),
-            _ => format!("{:.4} ± {:.4}", self.mean, self.spread),
-        }
-    }
 }
 
 impl Row {
@@ -186,19 +161,5 @@ impl Table {
         };
         let best = self.best().map(|row| row.point.text());
         json!({ "rows": self.rows.iter().map(row).collect::<Vec<_>>(), "best_by_validation": best })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mean_and_standard_deviation() {
-        let mean = Mean::of([1.0, 2.0, 3.0, 6.0].into_iter()).unwrap();
-        assert_eq!(mean.mean, 3.0);
-        assert!((mean.spread - (14.0_f64 / 3.0).sqrt()).abs() < 1e-12);
-        assert_eq!(Mean::of([5.0].into_iter()).unwrap().spread, 0.0);
-        assert_eq!(Mean::of(std::iter::empty()), None);
     }
 }

@@ -1,10 +1,10 @@
-// The server, as functions: JSON in and out, errors with the server's own words, a token when it asks for one.
+// The HTTP API as functions: JSON requests and responses, error messages of the server, token dialog.
 import { $ } from "./dom.js";
 
 const TOKEN = "crosshash-token";
 
-/** What went wrong: the server's message, or that it cannot be reached. */
-export class Problem extends Error {
+/** An error: the message of the server, or that it is unreachable. */
+export class ApiError extends Error {
   constructor(message, { status = 0, where = null, offline = false } = {}) {
     super(message);
     this.status = status;
@@ -17,30 +17,30 @@ let token = null;
 try {
   token = sessionStorage.getItem(TOKEN);
 } catch {
-  // Without storage the token is asked for again after a reload.
+  // Without storage the token must be entered again after a reload.
 }
 
-let asking = null;
-/** Asks for the token once, however many requests wait for it. */
-function askToken(again) {
-  asking ??= new Promise((done) => {
+let dialogOpen = null;
+/** Opens the token dialog once, for all waiting requests. */
+function requestToken(again) {
+  dialogOpen ??= new Promise((done) => {
     const dialog = $("token");
     const input = $("token-input");
     $("token-note").textContent = again
-      ? "The server did not take that one. Try again: it is the one given to crosshash serve."
-      : "It is the one given to crosshash serve. It stays in this browser tab only.";
+      ? "The token is not valid. Enter the token that crosshash serve was started with."
+      : "Enter the token that crosshash serve was started with. It is stored in this browser tab only.";
     input.value = "";
     dialog.addEventListener(
       "close",
       () => {
-        asking = null;
+        dialogOpen = null;
         const typed = input.value.trim();
         if (typed) {
           token = typed;
           try {
             sessionStorage.setItem(TOKEN, typed);
           } catch {
-            // Kept in memory then.
+            // It is kept in memory only.
           }
         }
         done(Boolean(typed));
@@ -49,7 +49,7 @@ function askToken(again) {
     );
     dialog.showModal();
   });
-  return asking;
+  return dialogOpen;
 }
 
 async function send(path, options) {
@@ -61,11 +61,11 @@ async function send(path, options) {
     response = await fetch(path, { ...options, headers });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem("The server does not answer.", { offline: true });
+    throw new ApiError("The server is not responding.", { offline: true });
   }
   if (response.status === 401) {
-    // Another request may have been given the token while this one was under way.
-    if (token !== used || (await askToken(Boolean(used)))) return send(path, options);
+    // Another request may have received the token in the meantime.
+    if (token !== used || (await requestToken(Boolean(used)))) return send(path, options);
   }
   return response;
 }
@@ -79,10 +79,10 @@ async function json(path, options = {}) {
     if (error.name === "AbortError") throw error;
   }
   if (!response.ok || body === null) {
-    const told = body?.error;
-    throw new Problem(told?.message ?? `The server answered ${response.status} ${response.statusText}`, {
+    const reported = body?.error;
+    throw new ApiError(reported?.message ?? `The server returned ${response.status} ${response.statusText}`, {
       status: response.status,
-      where: told?.where ?? null,
+      where: reported?.where ?? null,
     });
   }
   return { status: response.status, body };
@@ -94,13 +94,13 @@ const get = async (path, signal) => (await json(path, { signal })).body;
 export const models = () => get("/v1/models");
 /** One model with its report, history and settings. */
 export const model = (name, signal) => get(`/v1/models/${encodeURIComponent(name)}`, signal);
-/** The points of the map; null while the server still computes them. */
+/** The points of the map; null while the server computes them. */
 export async function map(name, signal) {
   const { status, body } = await json(`/v1/models/${encodeURIComponent(name)}/map`, { signal });
   return status === 202 ? null : body.points;
 }
 
-/** Searches. A picture is sent as the file it is, everything else as JSON. */
+/** Searches. A picture is sent as a file, everything else as JSON. */
 export async function search(request, file, signal) {
   if (!file) {
     const headers = { "content-type": "application/json" };
@@ -117,10 +117,10 @@ const itemPath = (model, modality, id, tail = "") =>
 
 /** One item. */
 export const item = (model, modality, id, signal) => get(itemPath(model, modality, id), signal);
-/** Where the picture of an item is. */
+/** The path of the picture of an item. */
 export const picturePath = (model, modality, id) => itemPath(model, modality, id, "/picture");
 
-/** Whether the server answers at all. */
+/** Whether the server responds. */
 export const alive = async () => {
   try {
     return (await fetch("/healthz", { cache: "no-store" })).ok;
@@ -130,8 +130,8 @@ export const alive = async () => {
 };
 
 const blobs = new Map();
-/** Shows a picture of the server in `img`, as wide as `size`. An <img> cannot send a token, so with one the
- *  bytes are fetched and shown from memory. */
+/** Shows a picture of the server in `img`, scaled to `size`. An <img> cannot send a token; with a token the bytes
+ *  are fetched and shown from memory. */
 export async function show(img, path, size) {
   const url = `${path}${path.includes("?") ? "&" : "?"}size=${size}`;
   if (img.dataset.url === url) return;

@@ -1,6 +1,6 @@
-// The page: reads the address, asks the server, and keeps every part of the screen in step with the two.
+// The page: reads the URL, sends queries to the server and updates all parts of the page.
 import * as api from "./api.js";
-import { Ask } from "./ask.js";
+import { QueryInput } from "./query.js";
 import { BitGrid } from "./bits.js";
 import { $, copy, count, duration, el, number, segments, title } from "./dom.js";
 import { centresList, Explain } from "./explain.js";
@@ -13,7 +13,7 @@ import { filterOf, NO_QUERY, queryOf, Store } from "./state.js";
 const SLOW_MS = 160;
 const RETRY_MS = 2500;
 
-const page = { models: [], byDefault: null, model: null, wording: new Wording([]), answer: null, asked: null, under: null };
+const page = { models: [], byDefault: null, model: null, wording: new Wording([]), answer: null, sent: null, under: null };
 
 const store = new Store(render);
 const codeGrid = new BitGrid($("code-grid"));
@@ -31,12 +31,12 @@ const labels = new LabelFilter(
   (chosen) => store.go({ labels: chosen, hit: null }, { key: "labels" }),
   (match) => store.go({ match, hit: null }),
 );
-const ask = new Ask({ live: search, go: (patch, how) => store.go(patch, how) });
+const input = new QueryInput({ live: search, go: (patch, how) => store.go(patch, how) });
 const modelView = new ModelView($("model-view"), {
   open: (point) => store.go({ ...NO_QUERY, tab: "search", item: point.id, of: point.modality, target: point.modality }),
 });
 
-/** Searches for what is like a hit. */
+/** Searches for items similar to a result. */
 function moreLike(hit, of, target) {
   page.refocus = explain.node.contains(document.activeElement);
   store.go({ ...NO_QUERY, item: hit.id, of, target }, { extra: { name: nameOf(hit, page.wording), picture: hit.picture } });
@@ -49,20 +49,20 @@ function closePanel() {
   results.focus(hit);
 }
 
-/** The modality that answers: the chosen one, else the first that has pictures to show. */
+/** The target modality: the selected one, else the first with pictures. */
 function targetOf(state, model) {
   const known = model.modalities.find((modality) => modality.name === state.target);
   return known ?? model.modalities.find((modality) => modality.shows === "picture") ?? model.modalities[0];
 }
 
-/** Brings everything in step with the state. */
+/** Updates the page to the state. */
 function render({ travelled }) {
   const { state } = store;
   const model = page.models.find((each) => each.name === state.model) ?? page.models.find((each) => each.name === page.byDefault) ?? page.models[0];
   if (!model) return;
   if (model !== page.model) {
     if (model.name !== page.model?.name) {
-      page.asked = null;
+      page.sent = null;
       page.introduced = false;
       results.clear();
     }
@@ -85,7 +85,7 @@ function render({ travelled }) {
   }
   modelView.stop();
   const target = targetOf(state, model);
-  ask.show(store, model, page.wording, travelled);
+  input.show(store, model, page.wording, travelled);
   controls(state, model, target);
   search();
   panel();
@@ -102,29 +102,29 @@ function controls(state, model, target) {
   $("radius-out").textContent = state.radius === null ? "any" : count(state.radius, "bit");
   labels.show(model.labels, page.wording, state.labels, state.match);
   $("tune-word").textContent = state.labels.length > 0 ? `Filters (${state.labels.length})` : "Filters";
-  document.title = ask.summary(state) ? `${ask.summary(state)} – crosshash` : "crosshash";
+  document.title = input.summary(state) ? `${input.summary(state)} – crosshash` : "crosshash";
 }
 
-/** Asks the server, unless it has just been asked the same. */
+/** Sends the query, unless it is the same as the last one. */
 async function search({ again = false } = {}) {
   const { state } = store;
   const { model } = page;
   const target = targetOf(state, model);
-  const live = ask.live;
-  const query = live ? live.query : queryOf(state, ask.reader("text"));
-  document.body.classList.toggle("idle", query === null && !ask.drawing);
-  $("intro").hidden = query !== null || ask.drawing;
+  const live = input.live;
+  const query = live ? live.query : queryOf(state, input.reader("text"));
+  document.body.classList.toggle("idle", query === null && !input.drawing);
+  $("intro").hidden = query !== null || input.drawing;
   if (query === null) {
     page.under?.abort();
-    page.asked = page.answer = null;
+    page.sent = page.answer = null;
     results.clear();
     say(null);
     busy(false);
     $("status").textContent = "";
     $("more").hidden = true;
     $("code-card").hidden = true;
-    if (!ask.drawing && !page.introduced) introduce(target);
-    else if (ask.drawing) say("hint", "Draw, and the answers come while you do.");
+    if (!input.drawing && !page.introduced) introduce(target);
+    else if (input.drawing) say("hint", "Start drawing; results appear as you draw.");
     return;
   }
   const request = {
@@ -136,9 +136,9 @@ async function search({ again = false } = {}) {
     filter: filterOf(state, model.labels.map((label) => label.name)),
     explain: true,
   };
-  const asked = JSON.stringify([request, live?.file?.name, live?.serial]);
-  if (asked === page.asked && !again) return;
-  page.asked = asked;
+  const sent = JSON.stringify([request, live?.file?.name, live?.serial]);
+  if (sent === page.sent && !again) return;
+  page.sent = sent;
   page.under?.abort();
   const under = (page.under = new AbortController());
   const slow = setTimeout(() => {
@@ -151,40 +151,40 @@ async function search({ again = false } = {}) {
     page.answer = answer;
     say(null);
     online(true);
-    answered(answer, target, performance.now() - began);
+    showAnswer(answer, target, performance.now() - began);
     if (live) {
       const known = { ...NO_QUERY, code: answer.query.code, from: live.kind };
-      // From now on the code stands for it: other targets and filters need no new upload.
-      const kept = ask.settle();
-      page.asked = JSON.stringify([{ ...request, query: { code: known.code } }, undefined, undefined]);
+      // From now on the code is used: other targets and filters need no new upload.
+      const kept = input.settle();
+      page.sent = JSON.stringify([{ ...request, query: { code: known.code } }, undefined, undefined]);
       store.go(known, { key: live.kind === "drawing" ? "drawing" : null, extra: kept });
     }
   } catch (error) {
     if (error.name === "AbortError") return;
-    page.asked = null;
+    page.sent = null;
     results.clear();
     $("status").textContent = "";
     $("more").hidden = true;
     if (error.offline) online(false);
-    else if (error instanceof api.Problem) say("error", error.message, error.where);
+    else if (error instanceof api.ApiError) say("error", error.message, error.where);
     else {
-      say("error", `The page failed: ${error.message}`);
+      say("error", `Page error: ${error.message}`);
       throw error;
     }
   } finally {
     clearTimeout(slow);
     if (page.under === under) busy(false);
-    if (live) ask.ended();
+    if (live) input.ended();
   }
 }
 
-function answered(answer, target, waited) {
+function showAnswer(answer, target, waited) {
   results.show(answer, target.shows, page.wording);
   const { hits } = answer;
   const { state } = store;
   const took = answer.timings_us?.total ?? waited * 1000;
-  $("status").textContent = hits.length === 0 ? "Nothing found" : `${number(hits.length)} of ${number(answer.searched)} in ${duration(took)}`;
-  $("status").title = `Server ${duration(took)}, with the network ${duration(waited * 1000)}`;
+  $("status").textContent = hits.length === 0 ? "No results" : `${number(hits.length)} of ${number(answer.searched)} in ${duration(took)}`;
+  $("status").title = `Server: ${duration(took)}, including network: ${duration(waited * 1000)}`;
   $("more").hidden = hits.length < state.k || state.k >= 200 || hits.length >= answer.searched;
   if (hits.length === 0) nothing(state);
   showCode(null);
@@ -194,24 +194,24 @@ function answered(answer, target, waited) {
   page.refocus = false;
 }
 
-/** Why there may be no hit, and the ways out. */
+/** Explains why there are no results and offers to relax the limits. */
 function nothing(state) {
   const out = [];
   const way = (text, patch) => out.push(el("button", { type: "button", class: "plain-button", text, onclick: () => store.go(patch) }));
   if (state.radius !== null) way("Any radius", { radius: null });
   if (state.labels.length > 0) way("All labels", { labels: [] });
-  const why = state.labels.length > 0 ? (state.radius === null ? "Nothing carries these labels." : "Nothing with these labels is that near.") : state.radius === null ? "There is nothing to find in this modality." : "Nothing is that near.";
+  const why = state.labels.length > 0 ? (state.radius === null ? "No items with these labels" : "No results with these labels within this radius") : state.radius === null ? "This modality has no items" : "No results within this radius";
   say("empty", why, null, out);
 }
 
-/** The query's code; with a hit, the bits in which they differ. */
+/** The code of the query; with a result, the bits that differ. */
 function showCode(hit) {
   const { answer } = page;
   $("code-card").hidden = !answer;
   if (!answer) return;
   const { query } = answer;
   const differing = codeGrid.show(query.code, query.bits, hit?.code ?? null);
-  $("code-note").textContent = hit ? (differing === 0 ? "all bits agree" : `${count(differing, "bit")} differ`) : `${query.bits} bits`;
+  $("code-note").textContent = hit ? (differing === 0 ? "all bits equal" : `${count(differing, "bit")} differ`) : `${query.bits} bits`;
   $("code-note").classList.toggle("accent", Boolean(hit));
   if ($("code-hex").dataset.code !== query.code) {
     $("code-hex").dataset.code = query.code;
@@ -222,7 +222,7 @@ function showCode(hit) {
   }
 }
 
-/** The explaining panel, open on the hit the address names. */
+/** The explanation panel, open for the result named in the URL. */
 function panel() {
   const hit = page.answer?.hits.find((each) => each.id === store.state.hit);
   results.select(hit?.id ?? null);
@@ -242,7 +242,7 @@ function introduce(target) {
       $("q").focus();
       store.go({ ...NO_QUERY, q: text });
     },
-    draw: () => ask.open(),
+    draw: () => input.open(),
     choose: () => $("file").click(),
     more: (hit, of) => moreLike(hit, of, of),
   }).catch((error) => {
@@ -250,7 +250,7 @@ function introduce(target) {
   });
 }
 
-/** A message in the place of results: an error, nothing found, a hint. */
+/** A message instead of results: an error, no results, a hint. */
 function say(kind, text = "", where = null, ways = []) {
   const node = $("message");
   node.hidden = kind === null;
@@ -258,7 +258,7 @@ function say(kind, text = "", where = null, ways = []) {
   if (kind === "error") node.setAttribute("role", "alert");
   else node.removeAttribute("role");
   const retry = kind === "error" ? [el("button", { type: "button", class: "plain-button", text: "Try again", onclick: () => search({ again: true }) })] : [];
-  node.replaceChildren(el("p", { text }), where ? el("p", { class: "note", text: `In ${where}` }) : "", el("p", { class: "buttons" }, ways, retry));
+  node.replaceChildren(el("p", { text }), where ? el("p", { class: "note", text: `Field: ${where}` }) : "", el("p", { class: "buttons" }, ways, retry));
 }
 
 function busy(is) {
@@ -267,11 +267,11 @@ function busy(is) {
 }
 
 let retrying = 0;
-/** Says that the server is away, and asks it again until it is back. */
+/** Shows that the server is unreachable and retries until it responds. */
 function online(is) {
   $("offline").hidden = is;
   if (is || retrying) return;
-  $("offline").textContent = "The server does not answer. Trying again…";
+  $("offline").textContent = "The server is not responding. Retrying…";
   const retry = async () => {
     if (!(await api.alive())) {
       retrying = setTimeout(retry, RETRY_MS);
@@ -299,7 +299,7 @@ function wire() {
   );
   $("home").addEventListener("click", (event) => {
     event.preventDefault();
-    ask.close();
+    input.close();
     store.go({ ...NO_QUERY, tab: "search", labels: [], radius: null, target: null }, { extra: {} });
     $("q").focus();
   });
@@ -322,12 +322,12 @@ function wire() {
     try {
       localStorage.setItem("crosshash-theme", next);
     } catch {
-      // It lasts until the reload then.
+      // The choice then lasts until the next reload.
     }
     modelView.repaint();
   });
   addEventListener("keydown", keys);
-  // Icons stand in the middle of their tile; photos, which are seldom square, fill it.
+  // Icons are centred in their tile; photos, which are rarely square, fill it.
   const isPhoto = ({ target }) => target.matches?.(".tile img") && target.classList.toggle("photo", target.naturalWidth !== target.naturalHeight);
   document.addEventListener("load", isPhoto, true);
   addEventListener("offline", () => online(false));
@@ -343,28 +343,28 @@ function keys(event) {
     $("q").select();
   } else if (event.key === "Escape") {
     if (explain.open) closePanel();
-    else if (ask.drawing) ask.close();
+    else if (input.drawing) input.close();
     else if (event.target === $("q") || !typing) {
-      if (ask.summary(store.state)) store.go(NO_QUERY, { extra: {} });
+      if (input.summary(store.state)) store.go(NO_QUERY, { extra: {} });
       $("q").focus();
     } else $("q").focus();
   } else if (event.key === "ArrowDown" && event.target === $("q") && results.buttons.length > 0) {
     event.preventDefault();
     results.focus(null);
-  } else if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z" && ask.drawing && !typing) {
+  } else if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z" && input.drawing && !typing) {
     event.preventDefault();
-    if (event.shiftKey) ask.pad.redo();
-    else ask.pad.undo();
+    if (event.shiftKey) input.pad.redo();
+    else input.pad.undo();
   }
 }
 
-/** The server has taken over a new run: its labels and counts may be others. */
+/** The server has reloaded a run: labels and counts may have changed. */
 async function refresh() {
   try {
     page.models = (await api.models()).models;
     render({ travelled: false });
   } catch {
-    // The next answer will try again.
+    // The next response retries.
   }
 }
 
@@ -376,7 +376,7 @@ async function start() {
     online(true);
     $("models-label").hidden = models.length < 2;
     $("models").replaceChildren(...models.map((model) => el("option", { value: model.name, text: model.title ?? model.name })));
-    if (models.length === 0) say("empty", "This server has no model yet.");
+    if (models.length === 0) say("empty", "This server has no models.");
     render({ travelled: true });
     document.body.classList.add("ready");
   } catch (error) {

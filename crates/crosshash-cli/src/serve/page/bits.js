@@ -1,4 +1,4 @@
-// Codes as bits: unpacking, comparing, and the small grid that shows them.
+// Codes as bits: unpacking, comparison, and the grid that shows them.
 import { count, svg } from "./dom.js";
 
 /** The bits of a code in hex: bit b of byte j is bit 8j+b, as crosshash packs them. */
@@ -11,7 +11,7 @@ export function unpack(hex, bits) {
   return found;
 }
 
-/** A random code: somewhere to start. */
+/** A random code, for sampling. */
 export function randomCode(bits) {
   const bytes = crypto.getRandomValues(new Uint8Array(Math.ceil(bits / 8)));
   if (bits % 8) bytes[bytes.length - 1] &= (1 << bits % 8) - 1;
@@ -22,7 +22,7 @@ const columnsFor = (bits) => (bits <= 16 ? 4 : bits <= 64 ? 8 : bits <= 256 ? 16
 const CELL = 10;
 const STEP = 12;
 
-/** A grid of bits, 8 x 8 for 64 of them. `show(code, other)` marks the bits in which the two differ. */
+/** A grid of bits, e.g. 8 x 8. `show(code, bits, other)` highlights the bits that differ. */
 export class BitGrid {
   constructor(parent) {
     this.parent = parent;
@@ -58,7 +58,7 @@ export class BitGrid {
     const set = mine.reduce((sum, bit) => sum + bit, 0);
     this.node.setAttribute(
       "aria-label",
-      other ? `${count(differing, "bit")} of ${bits} differ` : `A code of ${bits} bits, ${set} of them set`,
+      other ? `${count(differing, "bit")} of ${bits} differ` : `${bits}-bit code, ${set} bits set`,
     );
     return differing;
   }

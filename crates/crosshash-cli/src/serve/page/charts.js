@@ -18,14 +18,14 @@ function ticks(low, high, about) {
   return found;
 }
 
-/** A number as short as it can be said. */
+/** A number with few digits. */
 export const brief = (value) =>
   Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(Math.abs(value) >= 100 ? 4 : 3)));
 
 /** A chart of `series`, each `{name, points: [[x, y], ..], colour: 0..5, dash: 0..3}`, with its legend. */
 export function lineChart({ series, x, y, label, range = {} }) {
   const all = series.flatMap((each) => each.points);
-  if (all.length === 0) return el("p", { class: "note", text: "Nothing was recorded." });
+  if (all.length === 0) return el("p", { class: "note", text: "No data." });
   const low = (at) => Math.min(...all.map((point) => point[at]));
   const high = (at) => Math.max(...all.map((point) => point[at]));
   const [x0, x1] = range.x ?? [low(0), high(0) > low(0) ? high(0) : low(0) + 1];

@@ -1,5 +1,5 @@
-// Small helpers for building elements and wording numbers. Text from the server only ever becomes a text
-// node or an attribute, never markup.
+// Helpers for building elements and formatting numbers. Text from the server becomes a text node or an attribute,
+// never markup.
 
 /** The element with this id. */
 export const $ = (id) => document.getElementById(id);
@@ -22,7 +22,7 @@ function fill(node, props, children) {
 /** An element: `el("p", {class: "note", onclick: f}, "text", child)`. */
 export const el = (tag, props, ...children) => fill(document.createElement(tag), props, children);
 
-/** An element of a drawing. */
+/** An SVG element. */
 export const svg = (tag, props, ...children) => fill(document.createElementNS(SVG, tag), props, children);
 
 /** One of the icons that index.html defines. */
@@ -35,14 +35,14 @@ export const number = (value) => value.toLocaleString("en");
 /** "1 bit", "4 bits". */
 export const count = (value, word) => `${number(value)} ${word}${value === 1 ? "" : "s"}`;
 
-/** Microseconds in the unit a person would use. */
+/** Microseconds in a readable unit. */
 export const duration = (us) =>
   us < 1000 ? `${Math.round(us)} µs` : us < 1e6 ? `${(us / 1000).toPrecision(us < 1e4 ? 2 : 3)} ms` : `${(us / 1e6).toPrecision(3)} s`;
 
 /** "picture" -> "Picture". */
 export const title = (name) => name.charAt(0).toUpperCase() + name.slice(1);
 
-/** Calls `act` once things have been quiet for `wait` ms; `.now()` calls it at once, `.stop()` not at all. */
+/** Calls `act` after `wait` ms without another call; `.now()` calls it immediately, `.stop()` cancels it. */
 export function debounce(act, wait) {
   let timer = 0;
   const later = (...args) => {
@@ -58,7 +58,7 @@ export function debounce(act, wait) {
 }
 
 let toastTimer = 0;
-/** A short word at the foot of the page. */
+/** A short message at the bottom of the page. */
 export function toast(text) {
   const node = $("toast");
   node.textContent = text;
@@ -67,24 +67,24 @@ export function toast(text) {
   toastTimer = setTimeout(() => (node.hidden = true), 2400);
 }
 
-/** Puts text on the clipboard and says so. */
+/** Copies text to the clipboard and shows a message. */
 export async function copy(text, said) {
   try {
     await navigator.clipboard.writeText(text);
     toast(said);
   } catch {
-    // Over plain HTTP from another machine there is no clipboard; what is selected can be copied all the same.
+    // Without HTTPS the clipboard API is not available; selected text can still be copied.
     const field = el("textarea", { class: "hidden-text", "aria-hidden": "true" }, text);
     const focused = document.activeElement;
     document.body.append(field);
     field.select();
-    toast(document.execCommand("copy") ? said : "The browser does not let this page copy");
+    toast(document.execCommand("copy") ? said : "Copying is not allowed by the browser");
     field.remove();
     focused?.focus();
   }
 }
 
-/** A row of choices of which one holds, usable by arrow keys: a radio group of buttons. */
+/** A radio group of buttons with arrow key navigation. */
 export function segments(parent, choices, chosen, choose) {
   const buttons = choices.map(({ value, word, hint }) =>
     el("button", {

@@ -1,15 +1,15 @@
-// The drawing pad: strokes by mouse, finger or pen, undo and redo, and a word to the page whenever they change.
+// The drawing pad: strokes by mouse, touch or pen, undo and redo, and a callback for changes.
 
-/** Side of the square one draws in, in the units of the strokes; the screen may show it at any size. */
+/** Side of the drawing area in the units of the strokes, independent of its size on the screen. */
 export const SIDE = 320;
 const NEAREST = 1.5;
-/** The cosine of the turn from which on it is a corner. */
+/** Cosine of the smallest angle that is drawn as a corner. */
 const CORNER = 0.5;
-/** The server takes no more. */
+/** The limit of the server. */
 const MOST_POINTS = 20000;
 
 export class Pad {
-  /** `changed(strokes)` is called while one draws and after every undo, redo and clear. */
+  /** `changed(strokes)` is called while drawing and after every undo, redo and clear. */
   constructor(canvas, hint, changed) {
     this.canvas = canvas;
     this.hint = hint;
@@ -59,7 +59,7 @@ export class Pad {
     const stroke = this.strokes.at(-1);
     const before = stroke.length;
     const others = this.strokes.reduce((sum, each) => sum + each.length, -before);
-    // Between two frames a fast pen leaves more points than one event.
+    // A fast pen creates several points between two frames.
     const events = event.getCoalescedEvents?.() ?? [];
     for (const each of events.length > 0 ? events : [event]) {
       const [x, y] = this.#at(each);
@@ -100,7 +100,7 @@ export class Pad {
     this.#redrawn();
   }
 
-  /** Takes strokes from elsewhere (the history) without telling anyone. */
+  /** Sets the strokes (from the history) without the callback. */
   set(strokes) {
     this.strokes = strokes.map((stroke) => stroke.map((point) => [...point]));
     this.undone = [];
@@ -128,13 +128,13 @@ export class Pad {
     paintStrokes(pen, this.strokes, 7);
   }
 
-  /** The drawing as the API wants it. */
+  /** The drawing for the API. */
   query() {
     return { strokes: this.strokes, width: SIDE, height: SIDE };
   }
 }
 
-/** Strokes as smooth lines: curves through the middles of the segments. */
+/** Draws strokes as smooth lines: curves through the midpoints of the segments. */
 export function paintStrokes(pen, strokes, width) {
   pen.lineWidth = width;
   pen.lineCap = pen.lineJoin = "round";
@@ -153,7 +153,7 @@ export function paintStrokes(pen, strokes, width) {
       const [bx, by] = stroke[at + 1];
       const [px, py] = stroke[at - 1];
       const along = (ax - px) * (bx - ax) + (ay - py) * (by - ay);
-      // A sharp turn was meant as a corner.
+      // Keep sharp turns as corners.
       if (along < CORNER * Math.hypot(ax - px, ay - py) * Math.hypot(bx - ax, by - ay)) pen.lineTo(ax, ay);
       else pen.quadraticCurveTo(ax, ay, (ax + bx) / 2, (ay + by) / 2);
     }

@@ -1,5 +1,5 @@
-// The panel that explains a result: what it is, which labels it shares with the query, which bits differ, which
-// centres the query is near, and where the time went. And the way on: more like this, in any modality.
+// The panel that explains a result: item, labels shared with the query, differing bits, centres nearest to the query
+// and timings. Also starts a search for similar items in any modality.
 import * as api from "./api.js";
 import { BitGrid } from "./bits.js";
 import { $, count, duration, el, icon, title } from "./dom.js";
@@ -7,7 +7,7 @@ import { nameOf } from "./results.js";
 
 const STAGES = ["decode", "features", "encode", "search"];
 
-/** Nearest centres as bars: the shorter the distance, the longer the bar. */
+/** Nearest centres as bars; a longer bar means a shorter distance. */
 export function centresList(centres, bits, wording, { most = 5, brief = false } = {}) {
   return el(
     "ol",
@@ -67,7 +67,7 @@ export class Explain {
     const ordered = [...hit.labels].sort((a, b) => Number(shared.has(b)) - Number(shared.has(a)));
     const gridParent = el("div", { class: "code-grid" });
     const differing = new BitGrid(gridParent).show(hit.code, query.bits, query.code);
-    const asLabels = query.labels ? "the query" : "the query’s nearest centres";
+    const asLabels = query.labels ? "the query" : "the centres nearest to the query";
     const also = el("div", { class: "also" });
 
     const section = (head, ...rest) => el("section", null, el("h3", { text: head }), rest);
@@ -97,21 +97,21 @@ export class Explain {
           el("div", { class: "chips" }, ordered.map(chip)),
           el("p", {
             class: "note",
-            text: hit.labels.length === 0 ? "It has none." : shared.size > 0 ? `Coloured: shared with ${asLabels}.` : `None is shared with ${asLabels}.`,
+            text: hit.labels.length === 0 ? "No labels." : shared.size > 0 ? `Highlighted: shared with ${asLabels}.` : `No label is shared with ${asLabels}.`,
           }),
         ),
         section(
-          hit.distance === 0 ? "The same code" : `${count(hit.distance, "bit")} of ${query.bits} differ`,
+          hit.distance === 0 ? "Identical code" : `${count(hit.distance, "bit")} of ${query.bits} differ`,
           el(
             "div",
             { class: "code-parts" },
             gridParent,
-            el("p", { class: "note", text: differing === 0 ? "Every bit agrees with the query’s." : "Its code. Coloured: the bits in which it differs from the query’s." }),
+            el("p", { class: "note", text: differing === 0 ? "All bits are equal to those of the query." : "Code of the item. Highlighted: bits that differ from the query." }),
           ),
         ),
         query.centres?.length > 0 ? section("Centres nearest to the query", centresList(query.centres, query.bits, wording)) : null,
         also,
-        section("Time", timings(answer.timings_us)),
+        section("Timings", timings(answer.timings_us)),
         this.#meta(hit),
       ].filter(Boolean),
     );
@@ -154,9 +154,9 @@ export class Explain {
       );
       const found = shown.filter(Boolean);
       if (fetching.signal.aborted || found.length === 0) return;
-      node.replaceChildren(el("h3", { text: "The same item as" }), el("div", { class: "also-row" }, found));
+      node.replaceChildren(el("h3", { text: "The same item in other modalities" }), el("div", { class: "also-row" }, found));
     } catch {
-      // The panel is complete without it.
+      // The panel works without it.
     }
   }
 }

@@ -1,5 +1,4 @@
-// What is there before anything is asked: ways to ask, words to try, and a few items to start from. All of it is
-// taken from the model that is served.
+// The start page before the first query: query kinds, example words and sample items, all from the served model.
 import * as api from "./api.js";
 import { randomCode } from "./bits.js";
 import { $, el, icon, number } from "./dom.js";
@@ -19,7 +18,7 @@ function waysOf(model) {
   return ways.length > 1 ? `${ways.slice(0, -1).join(", ")} or ${ways.at(-1)}` : (ways[0] ?? "an item");
 }
 
-/** Hits near random codes, no two with the same labels: a handful from all over. */
+/** A sample of items: results near random codes, without repeated labels. */
 async function sample(model, target, wanted) {
   const ask = () => api.search({ model: model.name, query: { code: randomCode(model.bits) }, target, k: PER_PLACE });
   const answers = await Promise.all(Array.from({ length: PLACES }, ask));
@@ -37,7 +36,7 @@ async function sample(model, target, wanted) {
   return found;
 }
 
-/** Short things to type: what items are called, and what labels say. */
+/** Example queries: short texts of items and names of labels. */
 function examples(model, wording, hits) {
   const short = (text) => text.split(/[,.;:(]/)[0].trim();
   const fits = (text) => text.length > 2 && text.length < 20 && !/[-_\d]/.test(text);
@@ -49,7 +48,7 @@ function examples(model, wording, hits) {
   return [...new Set([...texts, ...labels])].slice(0, EXAMPLES);
 }
 
-/** Fills the intro. `on.type(text)`, `on.draw()`, `on.choose()`, `on.more(hit, modality)`. */
+/** Builds the start page. `on.type(text)`, `on.draw()`, `on.choose()`, `on.more(hit, modality)`. */
 export async function intro(model, wording, target, on) {
   const node = $("intro");
   const reads = (kind) => model.modalities.some((modality) => modality.asks.includes(kind));
@@ -58,8 +57,8 @@ export async function intro(model, wording, target, on) {
   const start = el("div", { class: "starters" });
   const way = (name, word, act) => el("button", { type: "button", class: "way", onclick: act }, icon(name), el("span", { text: word }));
   node.replaceChildren(
-    el("h2", { id: "intro-title", text: `Ask with ${waysOf(model)}` }),
-    el("p", { class: "lead", text: `Everything is a code of ${model.bits} bits; what differs in the fewest answers first.` }),
+    el("h2", { id: "intro-title", text: `Search with ${waysOf(model)}` }),
+    el("p", { class: "lead", text: `Each item is a ${model.bits}-bit code; the closest matches come first.` }),
     el("p", { class: "held note" }, [...held, `labels ${number(model.labels.length)}`].map((text) => el("span", { text }))),
     tries,
     el(
@@ -84,5 +83,5 @@ export async function intro(model, wording, target, on) {
     if (img) api.show(img, hit.picture, 192);
     return el("button", { type: "button", class: img ? "starter tile" : "starter chip", title: `More like ${name}`, onclick: () => on.more(hit, pictures.name) }, img ?? name);
   };
-  if (hits.length > 0) start.replaceChildren(el("p", { class: "note", text: "Or start from one of these" }), el("div", { class: "starter-row" }, hits.map(starter)));
+  if (hits.length > 0) start.replaceChildren(el("p", { class: "note", text: "Or start with one of these items" }), el("div", { class: "starter-row" }, hits.map(starter)));
 }

@@ -1,10 +1,10 @@
-// Labels: how they are worded, and the list one filters by.
+// Labels: display names and the label filter.
 import { $, el, number, segments } from "./dom.js";
 
 const MOST_SHOWN = 80;
 const FACET_NEEDS = 4;
 
-/** Splits names that share a first word with several others ("keyword cat") into that word and the rest. */
+/** Splits names whose first word is shared by several names ("keyword cat") into that word and the rest. */
 export class Wording {
   constructor(labels) {
     const heads = new Map();
@@ -22,14 +22,14 @@ export class Wording {
     return this.heads.has(head) ? [head, name.slice(space + 1)] : ["", name];
   }
 
-  /** The name as nodes, its first word fainter. */
+  /** The name as nodes, with the first word in a lighter colour. */
   nodes(name) {
     const [head, rest] = this.split(name);
     return head ? [el("span", { class: "facet", text: `${head} ` }), rest] : [rest];
   }
 }
 
-/** The filter card. `choose(labels)` and `match(how)` tell the page. */
+/** The filter card. Calls `choose(labels)` and `match(mode)`. */
 export class LabelFilter {
   constructor(choose, match) {
     this.choose = choose;
@@ -55,8 +55,8 @@ export class LabelFilter {
     $("labels-clear").hidden = chosen.length === 0;
     $("match").hidden = chosen.length < 2;
     const choices = [
-      { value: "any", word: "Any of them" },
-      { value: "all", word: "All of them" },
+      { value: "any", word: "Any" },
+      { value: "all", word: "All" },
     ];
     segments($("match"), choices, match, this.match);
     const same = chosen.length === this.chosen.length && chosen.every((name, at) => name === this.chosen[at]);
@@ -79,7 +79,7 @@ export class LabelFilter {
     if (focused !== null) [...list.querySelectorAll("input")].find((box) => box.value === focused)?.focus();
     const hidden = found.length + this.chosen.length - shown.length;
     $("labels-more").hidden = hidden <= 0 && shown.length > 0;
-    $("labels-more").textContent = shown.length === 0 ? "No label has that in its name." : `${number(hidden)} more: type to find them.`;
+    $("labels-more").textContent = shown.length === 0 ? "No matching labels." : `${number(hidden)} more; type to filter.`;
   }
 
   #row(label, checked) {

@@ -1,5 +1,5 @@
-// The embedding map: every item of every modality as a dot on a canvas that can be hovered, zoomed, dragged and
-// walked by arrow keys. A dot opens the item as a query.
+// The map of the outputs: items of all modalities as points on a canvas, with hover, zoom, pan and arrow keys.
+// A click on a point searches with its item.
 import * as api from "./api.js";
 import { debounce, el, number, title } from "./dom.js";
 import { nameOf } from "./results.js";
@@ -7,14 +7,14 @@ import { nameOf } from "./results.js";
 const REACH = 14;
 const MARGIN = 20;
 const HOVER_MS = 60;
-/** What the server calls the modality of a label's centre. */
+/** The modality name of centres in the API. */
 const CENTRE = "centre";
 
 export class EmbeddingMap {
-  /** `open(point)` is called for a dot that is clicked. */
+  /** `open(point)` is called when a point is clicked. */
   constructor(model, points, wording, open) {
     this.model = model;
-    // Centres of labels are no items: they are drawn as landmarks, with their names.
+    // Centres are not items; they are drawn as landmarks with their names.
     this.points = points.filter((point) => point.modality !== CENTRE);
     this.centres = points.filter((point) => point.modality === CENTRE);
     this.wording = wording;
@@ -28,7 +28,7 @@ export class EmbeddingMap {
       tabindex: "0",
       role: "application",
       "aria-roledescription": "map",
-      "aria-label": `Map of ${number(this.points.length)} items. Arrow keys go from item to item, Enter searches for more like it.`,
+      "aria-label": `Map of ${number(this.points.length)} items. Arrow keys move between items, Enter searches for similar items.`,
     });
     this.tip = el("div", { class: "map-tip", hidden: true, role: "status" });
     this.frame = el("div", { class: "map-frame" }, this.canvas, this.tip);
@@ -68,20 +68,20 @@ export class EmbeddingMap {
       this.sought = pick.value;
       this.paint();
     });
-    const reset = el("button", { type: "button", class: "plain-button", text: "Whole map", onclick: () => this.#zoomTo({ scale: 1, x: 0, y: 0 }) });
+    const reset = el("button", { type: "button", class: "plain-button", text: "Reset zoom", onclick: () => this.#zoomTo({ scale: 1, x: 0, y: 0 }) });
     return el("div", { class: "map-tools" }, el("div", { class: "legend" }, legend), names.length > 1 ? pick : null, reset);
   }
 
   #measure() {
     const of = (axis) => [...this.points, ...this.centres].map((point) => point[axis]);
-    // reduce, as spreading a million numbers into arguments does not work
+    // reduce: a million numbers cannot be spread into arguments
     const low = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
     const high = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity);
     const [xs, ys] = [of("x"), of("y")];
     this.box = { x: low(xs), y: low(ys), wide: high(xs) - low(xs) || 1, high: high(ys) - low(ys) || 1 };
   }
 
-  /** Where a point is on the canvas. */
+  /** The position of a point on the canvas. */
   #place(point) {
     const { clientWidth: wide, clientHeight: high } = this.canvas;
     const scale = Math.min((wide - 2 * MARGIN) / this.box.wide, (high - 2 * MARGIN) / this.box.high);
@@ -142,7 +142,7 @@ export class EmbeddingMap {
       const name = this.wording.split(centre.label ?? centre.id)[1];
       const { width } = pen.measureText(name);
       const left = x + 10 + width < this.canvas.clientWidth ? x + 10 : x - 10 - width;
-      // Names that would lie on another move down until they do not.
+      // Names that overlap another name are moved down.
       let line = y;
       while (taken.some((other) => Math.abs(other.line - line) < 14 && other.left < left + width && left < other.left + other.width)) line += 14;
       taken.push({ left, width, line });
@@ -195,7 +195,7 @@ export class EmbeddingMap {
       const item = await api.item(this.model.name, point.modality, point.id);
       if (this.at === point && item.text) text.textContent = nameOf(item, this.wording);
     } catch {
-      // The id stays.
+      // Keep the id.
     }
     if (this.at === point) this.#placeTip(point);
   }
@@ -248,7 +248,7 @@ export class EmbeddingMap {
     canvas.addEventListener(
       "wheel",
       (event) => {
-        // A page must stay scrollable over the map: only a wheel with Ctrl, or a pinch, zooms.
+        // The page must stay scrollable over the map: only Ctrl + wheel or a pinch zooms.
         if (!event.ctrlKey && this.zoom.scale === 1 && document.activeElement !== canvas) return;
         event.preventDefault();
         const [x, y] = where(event);
@@ -276,7 +276,7 @@ export class EmbeddingMap {
       event.preventDefault();
       const [x, y] = this.at ? this.#place(this.at) : [cx, cy];
       const [tx, ty] = towards;
-      // within 45 degrees of the arrow, and not on the same spot
+      // within 45 degrees of the arrow, and not at the same position
       const ahead = (dx, dy, point) => point !== this.at && dx * tx + dy * ty > 2 && Math.abs(dx * ty + dy * tx) <= dx * tx + dy * ty;
       const next = this.at ? this.#nearest(x, y, Infinity, ahead) : this.#nearest(cx, cy, Infinity);
       if (next) this.#at(next);

@@ -1,11 +1,11 @@
-// The model tab: what the model is, how good it is, how it came to be, and the map of everything it knows.
+// The model tab: overview, evaluation, training history and the map of the outputs.
 import * as api from "./api.js";
 import { brief, lineChart } from "./charts.js";
 import { el, number, title } from "./dom.js";
 import { EmbeddingMap } from "./map.js";
 
 const POLL_MS = 1500;
-/** Columns of the history that are no measure of learning. */
+/** Columns of the history that are not plotted. */
 const NOT_MEASURES = new Set(["epoch", "seconds", "rate"]);
 
 const card = (width, head, aside, ...rest) =>
@@ -19,7 +19,7 @@ function flat(row, before = "") {
   );
 }
 
-/** The MAP of every direction as a square: queries down, databases across. */
+/** The MAP of every direction as a table: queries in rows, databases in columns. */
 function mapTable(directions) {
   const queries = [...new Set(directions.map((each) => each.query))];
   const databases = [...new Set(directions.map((each) => each.database))];
@@ -36,24 +36,24 @@ function mapTable(directions) {
     el(
       "table",
       { class: "map-table" },
-      el("caption", { class: "hidden-text", text: "Mean average precision of every direction, with chance" }),
-      el("thead", null, el("tr", null, el("th", { scope: "col", text: "Query ↓ finds →" }), databases.map((name) => el("th", { scope: "col", text: title(name) })))),
+      el("caption", { class: "hidden-text", text: "Mean average precision of every direction, and of a random ranking (chance)" }),
+      el("thead", null, el("tr", null, el("th", { scope: "col", text: "Query ↓ database →" }), databases.map((name) => el("th", { scope: "col", text: title(name) })))),
       el("tbody", null, queries.map((query) => el("tr", null, el("th", { scope: "row", text: title(query) }), databases.map((database) => cell(query, database))))),
     ),
   );
 }
 
 function curves(directions) {
-  // colour says who asks, dashes say who answers
+  // colour: modality of the query; dashes: modality of the database
   const place = (name, of) => [...new Set(directions.map((each) => each[of]))].indexOf(name);
   const series = directions
     .filter((each) => each.curve?.length > 1)
     .map((each) => ({ name: `${each.query} → ${each.database}`, points: each.curve, colour: place(each.query, "query") % 6, dash: place(each.database, "database") % 4 }));
-  if (series.length === 0) return note("The report holds no curves.");
+  if (series.length === 0) return note("The report has no curves.");
   return lineChart({ series, x: "recall", y: "precision", label: "Precision over recall of every direction", range: { x: [0, 1], y: [0, 1] } });
 }
 
-/** One chart a measure; modalities that share a measure share its chart. */
+/** One chart per metric; all modalities of a metric share one chart. */
 function convergence(history) {
   const rows = history.map((row) => new Map(flat(row)));
   const keys = [...new Set(rows.flatMap((row) => [...row.keys()]))].filter((key) => !NOT_MEASURES.has(key) && rows.some((row) => Number.isFinite(row.get(key))));
@@ -76,13 +76,13 @@ function convergence(history) {
       label: `${measure} by epoch`,
     });
   const names = [...measures.keys()];
-  if (names.length === 0) return { pick: null, place: note("Nothing was recorded.") };
+  if (names.length === 0) return { pick: null, place: note("No history was recorded.") };
   const liked = ["validation_map", "loss"].filter((name) => measures.has(name));
   const first = liked.length > 0 ? liked : names.slice(0, 2);
   const place = el("div", { class: "charts" });
   const draw = (chosen) => place.replaceChildren(...chosen.map(chart));
   draw(first);
-  const pick = el("select", { "aria-label": "Measure" }, el("option", { value: "", text: first.join(" and ").replaceAll("_", " ") }), names.map((name) => el("option", { value: name, text: name.replaceAll("_", " ") })));
+  const pick = el("select", { "aria-label": "Metric" }, el("option", { value: "", text: first.join(" and ").replaceAll("_", " ") }), names.map((name) => el("option", { value: name, text: name.replaceAll("_", " ") })));
   pick.addEventListener("change", () => draw(pick.value ? [pick.value] : first));
   return { pick: names.length > first.length ? pick : null, place };
 }
@@ -103,7 +103,7 @@ function facts(model) {
 }
 
 export class ModelView {
-  /** `on.open(point)`: a dot of the map was chosen. */
+  /** `on.open(point)`: a point of the map was selected. */
   constructor(node, on) {
     this.node = node;
     this.on = on;
@@ -137,18 +137,18 @@ export class ModelView {
     try {
       const model = await api.model(summary.name, signal);
       const directions = model.report?.directions ?? [];
-      const place = el("div", null, note("Being computed…"));
-      const learning = model.history?.length > 0 ? convergence(model.history) : { pick: null, place: note("This method learns at once, or kept no history.") };
+      const place = el("div", null, note("Computing the map…"));
+      const learning = model.history?.length > 0 ? convergence(model.history) : { pick: null, place: note("This method has no training history.") };
       this.node.replaceChildren(
         heading,
         el(
           "div",
           { class: "model-grid" },
           card("third", "Overview", null, facts(model)),
-          card("two-thirds", "How well it finds", null, directions.length > 0 ? [mapTable(directions), note("Mean average precision on queries it has not seen; 1 is perfect, chance is what a blind order gets.")] : note("This run was not evaluated.")),
-          card(directions.length > 0 ? "two-thirds" : "whole", "Learning", learning.pick, learning.place),
+          card("two-thirds", "Retrieval quality", null, directions.length > 0 ? [mapTable(directions), note("Mean average precision (MAP) on held-out queries. 1 is perfect; chance is the value of a random ranking.")] : note("This run was not evaluated.")),
+          card(directions.length > 0 ? "two-thirds" : "whole", "Training history", learning.pick, learning.place),
           directions.length > 0 ? card("third", "Precision and recall", null, curves(directions)) : null,
-          card("whole", "Map", null, note("Outputs of all modalities in two dimensions (t-SNE): what lies together, finds each other. Hover a dot; click it to search."), place),
+          card("whole", "Map", null, note("Outputs of all modalities, projected to two dimensions by t-SNE. Similar items are close. Hover over a point for details; click it to search."), place),
         ),
       );
       await this.#map(summary, wording, place, signal);
@@ -175,7 +175,7 @@ export class ModelView {
       }
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      place.replaceChildren(note(`There is no map: ${error.message}`));
+      place.replaceChildren(note(`The map is not available: ${error.message}`));
     }
   }
 }

@@ -1,15 +1,15 @@
-// The results: a grid of pictures or a list of texts, walked by arrow keys.
+// The results: a grid of pictures or a list of texts, with arrow key navigation.
 import { show } from "./api.js";
 import { $, count, el, icon } from "./dom.js";
 
-/** Of a list of keywords ("cat face, cat, pet") the first, which says what it is; of a sentence, all. */
+/** The first of a list of keywords ("cat face, cat, pet"), or a complete sentence. */
 function headword(text) {
   const parts = text.split(", ");
   const keywords = parts.length > 1 && parts.every((part) => part.split(" ").length <= 4) && !/[.!?]$/.test(text);
   return keywords ? parts[0] : text;
 }
 
-/** What to call a hit: its text, a name in its metadata, its most telling label, or its id. */
+/** The name of a result: a name in its metadata, its text, its last label, or its id. */
 export function nameOf(hit, wording) {
   const said = hit.meta?.name ?? hit.meta?.title ?? hit.text ?? hit.meta?.caption;
   if (said) return hit.picture ? headword(String(said)) : String(said);
@@ -31,7 +31,7 @@ export class Results {
     });
   }
 
-  /** Shows hits. Cards of items that stay are kept, so that pictures do not flicker while one types. */
+  /** Shows results. Cards of items that remain are kept, so that pictures do not flicker while typing. */
   show(answer, look, wording) {
     const kept = new Map();
     const kind = look === "picture" ? "tile" : "row";
@@ -57,7 +57,7 @@ export class Results {
     this.list.replaceChildren();
   }
 
-  /** Grey places while the first answer is under way. */
+  /** Placeholders while waiting for the first response. */
   skeleton(look, places) {
     this.clear();
     this.list.className = `hits ${look === "picture" ? "grid" : "rows"}`;
@@ -85,7 +85,7 @@ export class Results {
   #card(kind) {
     const card = { kind, hit: null };
     card.picture = el("img", { alt: "", loading: "lazy", decoding: "async", draggable: "false" });
-    // In a tile the picture's alt text says the name already.
+    // In a tile the alt text of the picture is the name.
     card.name = el("span", { class: "hit-name", "aria-hidden": kind === "tile" ? "true" : null });
     card.labels = el("span", { class: "hit-labels" });
     card.distance = el("span", { class: "hit-distance" });
@@ -131,7 +131,7 @@ export class Results {
     }
   }
 
-  /** One card at a time can be reached by Tab; arrows do the rest. */
+  /** Tab reaches one card; arrow keys move between cards. */
   #roam(at) {
     this.buttons.forEach((button, each) => (button.tabIndex = each === at ? 0 : -1));
   }

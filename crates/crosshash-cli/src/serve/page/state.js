@@ -1,12 +1,12 @@
-// What the page shows, and the address that says the same: every view can be shared, reloaded and gone back to.
+// The state of the page and its URL: every view can be shared, reloaded and navigated back to.
 //
 //   q=words | item=ID&of=MODALITY | code=HEX&from=drawing   the query
-//   target, k, radius, labels (repeated), match=all, as     how it is answered
+//   target, k, radius, labels (repeated), match=all, as     the search settings
 //   hit=ID                                                  the explained result
-//   model, tab=model                                        where
+//   model, tab=model                                        the view
 //
-// A drawing or a picture is shared by its code. Its strokes, or a thumbnail, are kept in the history entry, so
-// that going back and reloading bring them up again on this machine.
+// A drawing or a picture is shared by its code. Its strokes or a thumbnail are kept in the history entry, so that
+// back and reload restore them in this browser.
 
 const DEFAULTS = {
   tab: "search",
@@ -32,7 +32,7 @@ const whole = (text, low, high) => {
   return text !== null && text !== "" && Number.isInteger(value) && value >= low && value <= high ? value : null;
 };
 
-/** The state an address stands for; what makes no sense in it is left out. */
+/** The state of a URL; invalid parameters are ignored. */
 export function read(search) {
   const params = new URLSearchParams(search);
   const text = (name) => params.get(name) || null;
@@ -56,7 +56,7 @@ export function read(search) {
   };
 }
 
-/** The address of a state. */
+/** The URL of a state. */
 export function write(state) {
   const params = new URLSearchParams();
   for (const [name, value] of Object.entries(state)) {
@@ -67,7 +67,7 @@ export function write(state) {
   return query ? `/?${query}` : "/";
 }
 
-/** What is asked, as the API wants it, or null. `code:HEX` and `item:ID` may be typed. */
+/** The query for the API, or null. `code:HEX` and `item:ID` may be typed. */
 export function queryOf(state, reader) {
   if (state.code) return { code: state.code };
   if (state.item) return { item: { id: state.item, modality: state.of } };
@@ -79,8 +79,8 @@ export function queryOf(state, reader) {
   return reader ? { text: typed, modality: reader } : { text: typed };
 }
 
-/** The filter expression of chosen labels. There is no escape inside quotes, so a name is put into the kind of
- *  quotes it does not hold; one that holds both is named by its number. */
+/** The filter expression of the selected labels. Quotes cannot be escaped, so a name is quoted with the kind of
+ *  quotes that it does not contain; a name with both kinds is replaced by its number. */
 export function filterOf(state, names) {
   if (state.labels.length === 0) return undefined;
   const quoted = (name) => (!name.includes('"') ? `"${name}"` : !name.includes("'") ? `'${name}'` : String(names.indexOf(name)));
@@ -88,9 +88,9 @@ export function filterOf(state, names) {
   return `label in (${state.labels.map(quoted).join(", ")})`;
 }
 
-const SAME_ACT_MS = 1500;
+const SAME_ACTION_MS = 1500;
 
-/** The state, its address and its history. `changed(how)` is called after every change. */
+/** The state, its URL and its history. `changed(how)` is called after every change. */
 export class Store {
   constructor(changed) {
     this.changed = changed;
@@ -105,15 +105,15 @@ export class Store {
     });
   }
 
-  /** Changes the state. One act (`key`: typing, pulling a slider) makes one history entry, however many
-   *  changes it takes; `replace` makes none. */
+  /** Changes the state. All changes of one action (`key`: typing, moving a slider) create one history entry;
+   *  `replace` creates none. */
   go(patch, { key = null, replace = false, extra } = {}) {
     const now = performance.now();
     const before = write(this.state);
     this.state = { ...this.state, ...patch };
     if (extra !== undefined) this.extra = extra;
     const after = write(this.state);
-    const same = replace || after === before || (key !== null && key === this.last.key && now - this.last.at < SAME_ACT_MS);
+    const same = replace || after === before || (key !== null && key === this.last.key && now - this.last.at < SAME_ACTION_MS);
     if (!replace) this.last = { key, at: now };
     const entry = { extra: this.extra };
     if (same) history.replaceState(entry, "", after);

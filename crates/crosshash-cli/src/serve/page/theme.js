@@ -1,5 +1,5 @@
-// The theme, before anything is painted: what was chosen here last, else the system's, also when that changes.
-// A classic script in the head, so that the page never flashes in the other colours.
+// Sets the theme before the first paint: the stored choice, else the system setting, also when it changes.
+// A classic script in the head, so that the page does not flash in the wrong theme.
 "use strict";
 (() => {
   const system = matchMedia("(prefers-color-scheme: dark)");
@@ -8,7 +8,7 @@
     try {
       chosen = localStorage.getItem("crosshash-theme");
     } catch {
-      // Storage may be forbidden; then the system decides.
+      // Storage may be disabled; the system setting is used then.
     }
     const known = chosen === "light" || chosen === "dark";
     document.documentElement.dataset.theme = known ? chosen : system.matches ? "dark" : "light";

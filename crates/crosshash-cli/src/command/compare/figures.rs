@@ -7,10 +7,10 @@ use anyhow::Result;
 use crosshash::cosine_eval::Judged;
 use crosshash::method::Learning;
 
-use super::lines::{self, Panel, Point, Series};
-use crate::command::compare::{Row, Table, Trial};
+use super::{Row, Table, Trial};
+use crate::plot::lines::{self, Panel, Point, Series};
 
-/// Draws them all into a folder; gives the files. Curves are of the longest codes.
+/// Draws all figures into a folder; returns the files. Curves show the longest codes.
 pub(crate) fn draw(folder: &Path, table: &Table) -> Result<Vec<PathBuf>> {
     let bits = table.rows.iter().map(|row| row.bits).max().unwrap_or(0);
     let longest: Vec<&Row> = table.rows.iter().filter(|row| row.bits == bits).collect();
@@ -25,7 +25,9 @@ pub(crate) fn draw(folder: &Path, table: &Table) -> Result<Vec<PathBuf>> {
     };
     one(
         "convergence.svg",
-        format!("{bits} bits: validation MAP while training, first seed (large dot: kept)"),
+        format!(
+            "{bits} bits: validation MAP while training, first seed (large dot: best epoch)"
+        ),
         vec![
             convergence(&longest, "epoch", |trial, k| trial.epochs[k].epoch as f64),
             convergence(&longest, "seconds of training", |t, k| t.epochs[k].seconds),
@@ -52,7 +54,7 @@ pub(crate) fn draw(folder: &Path, table: &Table) -> Result<Vec<PathBuf>> {
     });
     one("recall.svg", title, recall)?;
     let title = format!("{bits} bits: precision of the first N, first seed");
-    let top = curve("N, results looked at", "precision of the first N", |judged| {
+    let top = curve("N, number of results", "precision of the first N", |judged| {
         points(judged.top_n.iter().map(|&n| n as f64), &judged.top_n_precision)
     });
     one("top.svg", title, top)?;
@@ -63,11 +65,11 @@ fn points(x: impl Iterator<Item = f64>, y: &[f64]) -> Vec<Point> {
     x.zip(y).map(|(x, &y)| Point { x, y, spread: 0.0 }).collect()
 }
 
-/// A line per method that learns by epochs, a dot for the others.
+/// A line for each method that is trained in epochs, a dot for the others.
 fn convergence(rows: &[&Row], x: &str, at: fn(&Trial, usize) -> f64) -> Panel {
     let series = rows.iter().filter_map(|row| {
         let by_epochs = row.info.learning == Learning::Epochs;
-        // Methods in closed form have one epoch: in the panel of epochs that would say nothing.
+        // Closed-form methods have one epoch; it is not informative in the panel of epochs.
         let trial = row.trials.first().filter(|_| by_epochs || x != "epoch")?;
         let judged = |k: usize| {
             let y = trial.epochs[k].map?;

@@ -1,9 +1,9 @@
-//! Who may ask: the token, and the guard against pages of other sites.
+//! Authorisation: the bearer token, and protection against pages of other sites.
 //!
-//! Without a token only this machine is served. A page of another site could still reach a
-//! loopback address through a name of its own (DNS rebinding), so the host that is asked for must
-//! be this machine by name. Requests that change something are JSON, which browsers do not send
-//! across sites without asking first (CORS), and that is refused unless an origin is named.
+//! Without a token the server accepts local requests only. A page of another site could still reach
+//! a loopback address through its own host name (DNS rebinding), so the Host header must name this
+//! machine. Requests that change data are JSON, which browsers send across sites only after a CORS
+//! preflight; it is rejected unless the origin is allowed.
 
 use std::path::Path;
 
@@ -11,22 +11,22 @@ use anyhow::{Context as _, Result, bail};
 use axum::http::{HeaderMap, header};
 use subtle::ConstantTimeEq as _;
 
-use super::fault::{Answer, Fault};
+use super::error::{ApiError, ApiResult};
 
-/// The variable that may hold the token.
+/// The environment variable of the token.
 pub(crate) const VARIABLE: &str = "CROSSHASH_TOKEN";
-/// Shorter tokens are guessed.
-const SHORTEST: usize = 16;
+/// Shorter tokens are too easy to guess.
+const MIN_LENGTH: usize = 16;
 
-/// What the server asks of who asks.
+/// Checks the bearer token of a request.
 pub(crate) struct Guard {
     token: Option<String>,
-    /// An origin whose pages may ask.
+    /// An allowed origin of other pages.
     pub(crate) cors: Option<String>,
 }
 
 impl Guard {
-    /// Refuses to be open to other machines without a token.
+    /// Other addresses than loopback require a token.
     pub(crate) fn new(
         loopback: bool,
         token_file: Option<&Path>,
@@ -38,16 +38,16 @@ impl Guard {
         };
         let token = token.map(|text| text.trim().to_owned()).filter(|t| !t.is_empty());
         match &token {
-            Some(token) if token.len() < SHORTEST => {
+            Some(token) if token.len() < MIN_LENGTH => {
                 bail!(
-                    "the token has {} characters; take at least {SHORTEST}, e.g. of `openssl rand \
-                     -hex 32`",
+                    "the token has {} characters; the minimum is {MIN_LENGTH}, e.g. `openssl rand -hex \
+                     32`",
                     token.len()
                 );
             }
             None if !loopback => bail!(
-                "--addr is open to other machines, so a token is needed: --token-file FILE, or \
-                 the variable {VARIABLE} (e.g. from `openssl rand -hex 32`)"
+                "--addr is reachable from other machines, so a token is required: --token-file \
+                 FILE, or the variable {VARIABLE} (e.g. from `openssl rand -hex 32`)"
             ),
             _ => {}
         }
@@ -55,33 +55,33 @@ impl Guard {
             && (!origin.starts_with("http")
                 || origin.parse::<axum::http::HeaderValue>().is_err())
         {
-            bail!("--cors {origin}: name one origin, e.g. https://example.org");
+            bail!("--cors {origin}: expected one origin, e.g. https://example.org");
         }
         Ok(Guard { token, cors })
     }
 
-    /// Whether a token is asked for.
-    pub(crate) fn is_closed(&self) -> bool {
+    /// Whether a token is required.
+    pub(crate) fn requires_token(&self) -> bool {
         self.token.is_some()
     }
 
-    /// Lets a request in or not; `open` paths need no token.
+    /// Accepts or rejects a request; `open` paths need no token.
     pub(crate) fn admit(
         &self,
         headers: &HeaderMap,
         host: Option<&str>,
         open: bool,
-    ) -> Answer<()> {
+    ) -> ApiResult<()> {
         let Some(token) = &self.token else {
             let host = host.or_else(|| headers.get(header::HOST)?.to_str().ok());
-            return match host.is_none_or(is_this_machine) {
-                true => Ok(()),
-                false => Err(Fault::forbidden(
-                    "the server answers to 127.0.0.1 and localhost only; for other names start \
-                     it with a token",
-                )
-                .at("header Host")),
-            };
+            if host.is_none_or(is_this_machine) {
+                return Ok(());
+            }
+            return Err(ApiError::forbidden(
+                "the server accepts only the hosts 127.0.0.1 and localhost; start it with a \
+                 token for other names",
+            )
+            .at("header Host"));
         };
         if open {
             return Ok(());
@@ -91,10 +91,11 @@ impl Guard {
             let (scheme, rest) = value.split_at_checked(7)?;
             scheme.eq_ignore_ascii_case(b"bearer ").then_some(rest)
         });
-        // Takes as long for a token that is nearly right as for any other of its length.
-        match given.is_some_and(|given| bool::from(given.ct_eq(token.as_bytes()))) {
-            true => Ok(()),
-            false => Err(Fault::unauthorised().at("header Authorization")),
+        // Constant time: the duration does not reveal how much of the token is correct.
+        if given.is_some_and(|given| bool::from(given.ct_eq(token.as_bytes()))) {
+            Ok(())
+        } else {
+            Err(ApiError::unauthorised().at("header Authorization"))
         }
     }
 }
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_token_opens() {
+    fn only_the_token_is_accepted() {
         let guard = Guard { token: Some("0123456789abcdef".into()), cors: None };
         let ask =
             |value: &str| guard.admit(&headers(&[("authorization", value)]), None, false);

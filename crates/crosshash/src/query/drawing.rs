@@ -1,54 +1,60 @@
-//! From strokes to a picture: black round lines on white, as thick as the lines of the drawings
-//! that models have seen, the drawing scaled to fill the square but for a margin.
+//! `Drawing`: strokes, rasterised to a picture: black lines with round ends on white, as thick as
+//! the lines of the training drawings, scaled to fill the square except for a margin.
 //!
-//! A pixel is as dark as the line covers it, by its distance from the line: no jagged edges.
+//! A pixel is as dark as the share of it that the line covers (anti-aliasing).
 
-use crosshash::data::Raster;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::fault::{Answer, Fault};
+use crate::data::Raster;
+use crate::{Error, Result};
 
-/// Pixels a side.
+/// Width and height in pixels.
 const SIDE: usize = 256;
-/// White around the drawing, as around the drawings of emoji: 2 of 64.
+/// Margin in pixels, in proportion that of the emoji drawings (2 of 64).
 const MARGIN: f32 = 8.0;
-/// Half the thickness of a line.
+/// Half the width of a line.
 const HALF: f32 = 5.0;
-/// Points of a drawing, at most.
-const MOST: usize = 20_000;
+/// The most points of a drawing.
+const MAX_POINTS: usize = 20_000;
 
-/// Strokes in the frame they were drawn in.
-#[derive(Clone, Debug, Deserialize)]
+/// Strokes of a drawing on a canvas.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Drawing {
-    strokes: Vec<Vec<[f32; 2]>>,
-    width: f32,
-    height: f32,
+pub struct Drawing {
+    /// The points (x, y) of each stroke, y downwards.
+    pub strokes: Vec<Vec<[f32; 2]>>,
+    /// Width of the canvas.
+    pub width: f32,
+    /// Height of the canvas.
+    pub height: f32,
 }
 
 impl Drawing {
-    /// The drawing as the file of a picture.
-    pub(crate) fn to_png(&self) -> Answer<Vec<u8>> {
+    /// The drawing as a PNG file.
+    pub fn to_png(&self) -> Result<Vec<u8>> {
         self.check()?;
-        let raster = Raster::new(SIDE, 1, self.draw());
-        raster.to_png().map_err(Fault::ours)
+        Ok(Raster::new(SIDE, 1, self.draw()).to_png()?)
     }
 
-    fn check(&self) -> Answer<()> {
+    fn check(&self) -> Result<()> {
         let points: usize = self.strokes.iter().map(Vec::len).sum();
         let finite = |p: &[f32; 2]| p.iter().all(|v| v.is_finite() && v.abs() < 1e7);
         if points == 0 {
-            return Err(Fault::bad("no strokes; draw something"));
+            return Err(Error::content("the drawing has no strokes"));
         }
-        if points > MOST {
-            return Err(Fault::bad(format!("{points} points; at most {MOST}")));
+        if points > MAX_POINTS {
+            return Err(Error::content(format!(
+                "the drawing has {points} points; the limit is {MAX_POINTS}"
+            )));
         }
         let frame = [self.width, self.height];
         if !frame.iter().all(|v| v.is_finite() && (1.0..=1e7).contains(v)) {
-            return Err(Fault::bad("width and height are those of the canvas, 1 or more"));
+            return Err(Error::content(
+                "width and height of the canvas must be at least 1",
+            ));
         }
         if !self.strokes.iter().flatten().all(finite) {
-            return Err(Fault::bad("a point far outside of any canvas"));
+            return Err(Error::content("a point is far outside of the canvas"));
         }
         Ok(())
     }
@@ -61,7 +67,7 @@ impl Drawing {
             })
         };
         let (x, y) = (bound(0), bound(1));
-        // A dot does not become a blot: it is taken for a tenth of the canvas.
+        // A dot is not enlarged: its extent counts as a tenth of the canvas.
         let extent = (x.1 - x.0).max(y.1 - y.0).max(self.width.max(self.height) / 10.0);
         let scale = (SIDE as f32 - 2.0 * (MARGIN + HALF)) / extent;
         let middle = SIDE as f32 / 2.0;
@@ -87,7 +93,7 @@ impl Drawing {
     }
 }
 
-/// Draws a line with round ends; where lines cross, the darker counts.
+/// Draws a line with round ends; where lines cross, the darker value is kept.
 fn line(ink: &mut [f32], a: [f32; 2], b: [f32; 2]) {
     let reach = HALF + 1.0;
     let span = |axis: usize| {
@@ -130,21 +136,17 @@ mod tests {
             drawing(&[&[[10.0 + dx, 20.0 + dy], [110.0 + dx, 20.0 + dy]]]).draw()
         };
         let pixels = at(0.0, 0.0);
-        assert_eq!(pixels, at(150.0, 99.0), "where it was drawn does not matter");
+        assert_eq!(pixels, at(150.0, 99.0), "the position on the canvas does not matter");
         let row = &pixels[128 * SIDE..129 * SIDE];
         assert_eq!((row[0], row[4], row[128], row[251], row[255]), (255, 255, 0, 255, 255));
         let dark = row.iter().filter(|&&p| p < 128).count();
         assert!((236..=242).contains(&dark), "{dark}");
         let column: Vec<u8> = (0..SIDE).map(|y| pixels[y * SIDE + 128]).collect();
-        assert_eq!(
-            column.iter().filter(|&&p| p < 128).count(),
-            10,
-            "as thick as it should be"
-        );
+        assert_eq!(column.iter().filter(|&&p| p < 128).count(), 10, "line width");
     }
 
     #[test]
-    fn edges_are_smooth_and_dots_are_dots() {
+    fn edges_are_smooth_and_dots_stay_small() {
         let pixels = drawing(&[&[[0.0, 0.0], [100.0, 71.0]]]).draw();
         assert!(pixels.iter().any(|&p| (20..235).contains(&p)), "grey pixels at the edges");
         let dot = drawing(&[&[[5.0, 5.0]]]).draw();
@@ -153,11 +155,11 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_drawings_are_rejected() {
         assert!(drawing(&[]).to_png().is_err());
         assert!(drawing(&[&[[f32::NAN, 0.0]]]).to_png().is_err());
         assert!(drawing(&[&[[1e30, 0.0]]]).to_png().is_err());
-        assert!(drawing(&[&vec![[0.0, 0.0]; MOST + 1]]).to_png().is_err());
+        assert!(drawing(&[&vec![[0.0, 0.0]; MAX_POINTS + 1]]).to_png().is_err());
         let flat = Drawing { width: 0.0, ..drawing(&[&[[0.0, 0.0]]]) };
         assert!(flat.to_png().is_err());
     }

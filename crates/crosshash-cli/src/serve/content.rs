@@ -1,4 +1,4 @@
-//! What the items of a run's data set show: their texts and pictures.
+//! Texts and pictures of the items of a data set.
 
 use std::collections::HashMap;
 use std::io::{BufReader, Read as _};
@@ -8,16 +8,16 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context as _, Result};
 use crosshash::data::{Dataset, Features, PicturePlace, emoji};
 
-/// Larger files are not taken for pictures of a data set.
-const LARGEST: u64 = 64 << 20;
+/// Maximum size of a picture file in bytes.
+const MAX_BYTES: u64 = 64 << 20;
 
 /// Texts and pictures by modality and id.
-pub(crate) enum Shown {
-    /// The run's data are not known or not there.
+pub(crate) enum DatasetContent {
+    /// The data set is unknown or missing.
     Nothing,
     /// The built-in data set.
     Emoji { items: Vec<emoji::Item>, by_id: HashMap<String, usize> },
-    /// A data set of a manifest.
+    /// A data set with a manifest.
     Data(Box<Data>),
 }
 
@@ -29,48 +29,48 @@ pub(crate) struct Data {
     archives: Mutex<HashMap<PathBuf, zip::ZipArchive<BufReader<std::fs::File>>>>,
 }
 
-impl Shown {
-    /// Opens the data set at a place; the built-in one by its name.
-    pub(crate) fn open(path: &Path, root: Option<&Path>) -> Result<Shown> {
+impl DatasetContent {
+    /// Opens a data set by path, or the built-in one by name.
+    pub(crate) fn open(path: &Path, root: Option<&Path>) -> Result<DatasetContent> {
         if path == Path::new(emoji::NAME) && !path.exists() {
             let items = emoji::catalogue().0;
             let by_id = items.iter().enumerate().map(|(k, item)| (item.id.clone(), k));
-            return Ok(Shown::Emoji { by_id: by_id.collect(), items });
+            return Ok(DatasetContent::Emoji { by_id: by_id.collect(), items });
         }
-        let dataset = crate::opening::open_within_limits(path, root)?.dataset;
+        let dataset = crate::data_args::open_within_limits(path, root)?.dataset;
         let numbered = |ids: &[String]| ids.iter().cloned().zip(0..).collect();
         let by_id = dataset.modalities().iter().map(|m| numbered(m.ids())).collect();
         let archives = Mutex::default();
-        Ok(Shown::Data(Box::new(Data { dataset, by_id, archives })))
+        Ok(DatasetContent::Data(Box::new(Data { dataset, by_id, archives })))
     }
 
-    /// What items of a modality show: picture, text or none.
+    /// What the items of a modality contain: picture, text or none.
     pub(crate) fn form(&self, modality: &str) -> &'static str {
         match self {
-            Shown::Nothing => "none",
-            Shown::Emoji { .. } if modality == "words" => "text",
-            Shown::Emoji { .. } => "picture",
-            Shown::Data(data) => data.form(modality),
+            DatasetContent::Nothing => "none",
+            DatasetContent::Emoji { .. } if modality == "words" => "text",
+            DatasetContent::Emoji { .. } => "picture",
+            DatasetContent::Data(data) => data.form(modality),
         }
     }
 
-    /// The text of an item: its own, or what its pair in a text modality says of it.
+    /// The text of an item: its own, or that of the item with the same id in a text modality.
     pub(crate) fn text(&self, modality: &str, id: &str) -> Option<String> {
         match self {
-            Shown::Nothing => None,
-            Shown::Emoji { items, by_id } => {
+            DatasetContent::Nothing => None,
+            DatasetContent::Emoji { items, by_id } => {
                 let plain = id.strip_suffix("-icon").unwrap_or(id);
                 Some(items[*by_id.get(plain)?].words())
             }
-            Shown::Data(data) => data.text(modality, id),
+            DatasetContent::Data(data) => data.text(modality, id),
         }
     }
 
     /// The file of an item's picture, if it has one.
     pub(crate) fn picture(&self, modality: &str, id: &str) -> Result<Option<Vec<u8>>> {
         match self {
-            Shown::Nothing => Ok(None),
-            Shown::Emoji { items, by_id } => {
+            DatasetContent::Nothing => Ok(None),
+            DatasetContent::Emoji { items, by_id } => {
                 let plain = id.strip_suffix("-icon").unwrap_or(id);
                 let Some(&k) = by_id.get(plain) else { return Ok(None) };
                 let glyph = items[k].glyph;
@@ -82,19 +82,19 @@ impl Shown {
                 };
                 Ok(raster.map(|raster| raster.to_png()).transpose()?)
             }
-            Shown::Data(data) => data.picture(modality, id),
+            DatasetContent::Data(data) => data.picture(modality, id),
         }
     }
 
-    /// Whether an item of the data set has a picture, as far as is known without reading it.
+    /// Whether an item has a picture, without reading it.
     pub(crate) fn has_picture(&self, modality: &str, id: &str) -> bool {
         match self {
-            Shown::Nothing => false,
-            Shown::Emoji { by_id, .. } => {
+            DatasetContent::Nothing => false,
+            DatasetContent::Emoji { by_id, .. } => {
                 modality != "words"
                     && by_id.contains_key(id.strip_suffix("-icon").unwrap_or(id))
             }
-            Shown::Data(data) => {
+            DatasetContent::Data(data) => {
                 data.form(modality) == "picture" && data.knows(modality, id)
             }
         }
@@ -137,10 +137,10 @@ impl Data {
         match pictures.place() {
             PicturePlace::Folder(folder) => Ok(Some(fs_err::read(folder.join(name))?)),
             PicturePlace::Zip(path) => Ok(Some(self.unpack(path, name)?)),
-            // without a table of contents every picture costs a pass
+            // without a table of contents the whole archive must be read
             PicturePlace::Tar(_) | PicturePlace::Memory(_) => {
                 let mut file = None;
-                pictures.select(&[item]).visit(LARGEST, |_, bytes| {
+                pictures.select(&[item]).visit(MAX_BYTES, |_, bytes| {
                     file = Some(bytes?);
                     Ok::<(), crosshash::Error>(())
                 })?;
@@ -157,12 +157,12 @@ impl Data {
             let archive = archive.with_context(|| path.display().to_string())?;
             archives.insert(path.to_owned(), archive);
         }
-        let archive = archives.get_mut(path).context("just put there")?;
+        let archive = archives.get_mut(path).context("the archive was just opened")?;
         let entry = archive
             .by_name(name)
             .with_context(|| format!("{name} in {}", path.display()))?;
         let mut bytes = Vec::new();
-        entry.take(LARGEST).read_to_end(&mut bytes)?;
+        entry.take(MAX_BYTES).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 }

@@ -1,5 +1,5 @@
-//! Around every request: who asks, how long it may take, what is counted, logged and added to the
-//! answer. And the paths that tell how the server is.
+//! For every request: authorisation, time limit, metrics, log and response headers. Also the health
+//! and metrics endpoints.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,11 +12,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
-use super::fault::{Answer, Fault};
+use super::error::{ApiError, ApiResult};
 use super::state::App;
 
-/// The page and what tells nothing of the items: open to all, so that the page can ask for the
-/// token.
+/// Paths without a token: the page, which asks for the token, and paths that reveal no items.
 const OPEN: [&str; 4] = ["/", "/page/{file}", "/healthz", "/openapi.json"];
 
 pub(crate) async fn around(
@@ -40,17 +39,19 @@ pub(crate) async fn around(
         Err(fault) => fault.into_response(),
         Ok(()) if preflight => StatusCode::NO_CONTENT.into_response(),
         Ok(()) => {
-            // In a task of its own: a slip ends this request and nothing else.
+            // In its own task: a panic ends only this request.
             let work = tokio::spawn(next.run(request));
             let abort = work.abort_handle();
-            // A body may take as long again to arrive.
+            // Receiving the body may take the same time again.
             match tokio::time::timeout(2 * app.limits.time, work).await {
                 Ok(Ok(response)) => response,
-                Ok(Err(err)) => Fault::ours(err).into_response(),
+                Ok(Err(err)) => ApiError::internal(err).into_response(),
                 Err(_) => {
                     abort.abort();
-                    Fault::busy("the answer took too long; ask for less, or later")
-                        .into_response()
+                    ApiError::busy(
+                        "the request took too long; request less, or retry later",
+                    )
+                    .into_response()
                 }
             }
         }
@@ -84,13 +85,13 @@ pub(crate) async fn around(
         );
     }
     let (status, took) = (response.status().as_u16(), started.elapsed());
-    app.metrics.note(&route, method, status, took);
-    let micros = super::brain::micros(started);
+    app.metrics.record(&route, method, status, took);
+    let micros = super::timings::micros(started);
     tracing::debug!(method, route, status, micros, "request");
     response
 }
 
-/// The methods that are counted by name; whatever else is typed must not fill the memory.
+/// Methods with their own counter; unknown ones share a counter, so that memory is bounded.
 fn known(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -102,26 +103,26 @@ fn known(method: &Method) -> &'static str {
     }
 }
 
-pub(crate) async fn no_such_path() -> Fault {
-    Fault::missing("there is nothing at this path; see /openapi.json").at("path")
+pub(crate) async fn no_such_path() -> ApiError {
+    ApiError::not_found("no such path; see /openapi.json").at("path")
 }
 
-pub(crate) async fn no_such_method() -> Fault {
-    Fault::method()
+pub(crate) async fn no_such_method() -> ApiError {
+    ApiError::method_not_allowed()
 }
 
-/// Whether the server answers, and with which models.
+/// Health check, with the names of the models.
 pub(crate) async fn health(State(app): State<Arc<App>>) -> Json<Value> {
     let models = app.models();
     let models: Vec<&String> = models.all.keys().collect();
     Json(json!({ "status": "ok", "models": models, "version": env!("CARGO_PKG_VERSION") }))
 }
 
-/// Counts for Prometheus.
-pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Answer<Response> {
+/// Metrics for Prometheus.
+pub(crate) async fn metrics(State(app): State<Arc<App>>) -> ApiResult<Response> {
     let text = app.metrics.to_text(&app.gauges());
     Response::builder()
         .header(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")
         .body(Body::from(text))
-        .map_err(Fault::ours)
+        .map_err(ApiError::internal)
 }

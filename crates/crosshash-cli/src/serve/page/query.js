@@ -1,7 +1,6 @@
-// The ways to ask: typing, a picture that is dropped, pasted or chosen, and the drawing pad.
+// Query input: text, a dropped, pasted or chosen picture, and the drawing pad.
 //
-// A picture or a drawing that the server has not answered yet is `live`; once it has, its code stands for it and
-// the address can be shared.
+// A picture or drawing without a response yet is `live`; afterwards its code is used, and the URL can be shared.
 import { item, picturePath, show } from "./api.js";
 import { $, debounce, el, icon, title } from "./dom.js";
 import { Pad } from "./draw.js";
@@ -14,7 +13,7 @@ const LARGE = 3 << 20;
 const LARGE_SIDE = 1600;
 const THUMB = 96;
 
-/** Shrinks a picture to a side; null if the browser cannot read it (the server may, or says why not). */
+/** Scales a picture down to a side; null if the browser cannot decode it (the server may, or reports why not). */
 async function shrink(file, side, type) {
   try {
     const bitmap = await createImageBitmap(file);
@@ -36,7 +35,7 @@ const dataUrl = (blob) =>
     reader.readAsDataURL(blob);
   });
 
-export class Ask {
+export class QueryInput {
   /** `on.live()` when there is a picture or drawing to send, `on.go(patch, how)` to change the state. */
   constructor(on) {
     this.on = on;
@@ -52,13 +51,13 @@ export class Ask {
     this.#wirePad();
   }
 
-  /** The modality that reads a kind of query: the chosen one if it can, else the one that reads it first. */
+  /** The modality that encodes a kind of query: the selected one if possible, else the one whose main kind it is. */
   reader(kind) {
     const able = this.model.modalities.filter((modality) => modality.asks.includes(kind));
     return (able.find((modality) => modality.name === this.as) ?? able.find((modality) => modality.asks[0] === kind) ?? able[0])?.name;
   }
 
-  /** Brings the box, the chip and the pad in step with the state. */
+  /** Updates the input field, the chip and the pad to the state. */
   show(store, model, wording, travelled) {
     const { state, extra } = store;
     this.model = model;
@@ -88,14 +87,14 @@ export class Ask {
     this.#reads(state, model);
   }
 
-  /** What is asked, in a few words; empty if nothing is. */
+  /** The query in a few words; empty without a query. */
   summary(state) {
     if (state.code) return state.from ? `A ${state.from}` : "A code";
     if (state.item) return `Like ${this.chipName ?? state.item}`;
     return state.q.trim();
   }
 
-  /** Called when the live query has been answered: what to keep of it in the history. */
+  /** Called after the response to a live query: the data to keep in the history. */
   settle() {
     const kept = this.live?.kept ?? {};
     this.live = null;
@@ -105,7 +104,7 @@ export class Ask {
   #chip(store, model, wording) {
     const { state, extra } = store;
     const node = $("asked");
-    // The pad shows the drawing itself; and nothing may move while one draws on it.
+    // The pad shows the drawing itself, and the layout must not move while drawing.
     const shown = !this.drawing && Boolean(state.code || state.item || this.live?.kind === "picture");
     node.hidden = !shown;
     this.chipName = null;
@@ -115,9 +114,9 @@ export class Ask {
     let words = "";
     if (this.live || state.code) {
       const thumb = this.live?.kept?.thumb ?? extra.thumb;
-      if (thumb && kind === "picture") image = el("img", { src: thumb, alt: "The picture asked with" });
+      if (thumb && kind === "picture") image = el("img", { src: thumb, alt: "Query picture" });
       words = kind === "drawing" ? "Your drawing" : kind === "picture" ? "Your picture" : "A code";
-      if (!this.live && ((kind === "drawing" && !extra.strokes) || (kind === "picture" && !extra.thumb))) words = `A ${kind}, by its code`;
+      if (!this.live && ((kind === "drawing" && !extra.strokes) || (kind === "picture" && !extra.thumb))) words = `A ${kind} (by code)`;
     } else {
       const name = extra.name ?? state.item;
       if (!extra.name) this.#learnName(store, model, wording);
@@ -133,19 +132,19 @@ export class Ask {
       ...[
         image ?? icon(kind === "drawing" ? "draw" : kind === "picture" ? "picture" : "similar"),
         el("span", { class: "asked-name", text: words, title: state.item ? `${title(state.of ?? "")} ${state.item}` : (state.code ?? "") }),
-        el("button", { type: "button", class: "icon-button", "aria-label": "Ask something else", title: "Ask something else", onclick: () => this.#forget() }, icon("close")),
+        el("button", { type: "button", class: "icon-button", "aria-label": "Remove the query", title: "Remove the query", onclick: () => this.#forget() }, icon("close")),
       ],
     );
   }
 
-  /** A shared link names the item by its id; the server knows what it is called. */
+  /** A shared link contains only the id of the item; its name comes from the server. */
   async #learnName(store, model, wording) {
     const { item: id, of } = store.state;
     try {
       const found = await item(model.name, of, id);
       if (store.state.item === id) store.go({}, { replace: true, extra: { name: nameOf(found, wording), picture: found.picture } });
     } catch {
-      // The id will do; if there is no such item, the search says so.
+      // The id is shown instead; a missing item is reported by the search.
     }
   }
 
@@ -156,7 +155,7 @@ export class Ask {
     $("q").focus();
   }
 
-  /** When several modalities can read what is asked, which one does. */
+  /** Selects the modality of the query when several accept it. */
   #reads(state, model) {
     const kind = this.live?.kind ?? state.from ?? (state.q ? "text" : null);
     const able = kind ? model.modalities.filter((modality) => modality.asks.includes(kind)) : [];
@@ -217,7 +216,7 @@ export class Ask {
     });
   }
 
-  /** Asks with a picture. */
+  /** Searches with a picture. */
   async picture(file) {
     if (!this.model || $("choose").hidden) return;
     const small = file.size > LARGE ? await shrink(file, LARGE_SIDE, "image/jpeg") : null;
@@ -258,7 +257,7 @@ export class Ask {
     if (open) this.pad.paint();
   }
 
-  /** Opens the pad, with nothing on it. */
+  /** Opens an empty pad. */
   open() {
     if (!this.model) return;
     this.source = null;
@@ -281,8 +280,8 @@ export class Ask {
     $("draw").focus();
   }
 
-  /** While one draws, the drawing is sent now and again; never a second time before the first is answered,
-   *  or a slow server would answer none. */
+  /** While drawing, the drawing is sent repeatedly, but only after the response to the previous request, so that a
+   *  slow server is not overloaded. */
   #drawn() {
     this.#tools();
     if (this.drawingTimer !== 0) return;
@@ -299,7 +298,7 @@ export class Ask {
     this.again = false;
   }
 
-  /** The request for a live query has ended, well or not. */
+  /** The request for a live query has ended, successfully or not. */
   ended() {
     this.under = false;
     if (this.again) this.#sendDrawing();

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::lines::{self, Panel, Point, Series};
-use crate::command::sweep::{Row, Table};
+use super::{Row, Table};
+use crate::mean::Mean;
+use crate::plot::lines::{self, Panel, Point, Series};
 
-/// Draws one panel per key; of a grid one panel over the first key, with a line for every
+/// Draws one panel per key. For a grid: one panel over the first key, with a line for every
 /// combination of the others.
 pub(crate) fn draw(path: &Path, name: &str, table: &Table, grid: bool) -> Result<()> {
     let keys = if grid { table.keys.get(..1) } else { table.keys.get(..) };
@@ -36,7 +37,7 @@ fn panel(table: &Table, key: &str, values: &[String]) -> Panel {
     }
     let mut series = Vec::new();
     for combination in &combinations {
-        let points = |y: &dyn Fn(&Row) -> Option<crate::command::sweep::Mean>| {
+        let points = |y: &dyn Fn(&Row) -> Option<Mean>| {
             let of = |(x, value): (usize, &String)| {
                 let row = rows.iter().find(|row| {
                     row.point.value(key) == Some(value) && others(row) == *combination

@@ -1,0 +1,188 @@
+//! `crosshash search`: the nearest items of an index, or of a trained run.
+
+mod output;
+mod queries;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+use crosshash::RunDir;
+use crosshash_codes::index::Query;
+use crosshash_codes::segments::{Snapshot, is_index};
+
+use self::queries::Queries;
+use crate::code_args::CodeArgs;
+use crate::progress::{Progress, say};
+use crate::weight_paths::WeightPaths;
+
+/// Below this number of queries a linear scan is faster than building hash tables.
+const MANY_QUERIES: usize = 2000;
+
+const EXAMPLES: &str = "\
+Examples:
+  The ten nearest items of every query, as a table, as JSON, as arrays:
+    crosshash search photos.index --codes q.npy -k 10
+    crosshash search photos.index --codes q.npy -k 10 --json
+    crosshash search photos.index --codes q.npy -k 10 --out neighbours.npz
+
+  All items within 3 bits; only items with some labels; the second page:
+    crosshash search photos.index --codes q.npy --radius 3
+    crosshash search photos.index --codes q.npy --filter 'label in (3, 7) and not label in (5)'
+    crosshash search photos.index --codes q.npy -k 10 --skip 10
+
+  A text, a picture or a drawing as query, against another modality of a trained run:
+    crosshash search run --text \"a dog on the beach\" --target image
+    crosshash search run --image cat.jpg --target words
+    crosshash search run --drawing sketch.png --target picture
+
+  Candidates by Hamming distance, ranked by real-valued queries (one value per bit):
+    crosshash search photos.index --rerank outputs.npy -k 10 --candidates 200
+
+Filters: label in (3, cat, 'red car'), label not in (..), label = 3, id in (..), id != x, and, or,
+         not, parentheses. Label names can be used if the index contains them.
+Results: exact, nearest first; items at the same distance are sorted by their number in the index,
+         so that pages (--skip) neither overlap nor omit items. Exit code 1 if nothing was found.";
+
+/// Find the nearest items by Hamming distance.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Folder of an index, or of a run created by `train`.
+    place: PathBuf,
+
+    /// Codes of the queries: .npy, .codes, .faiss or .jsonl.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "input", "rerank"])]
+    codes: Option<PathBuf>,
+
+    /// Real-valued queries (.npy, one value per bit); they rank the candidates.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "input"])]
+    rerank: Option<PathBuf>,
+
+    /// Text to encode with the model of the run; can be repeated.
+    #[arg(long, value_name = "TEXT")]
+    text: Vec<String>,
+
+    /// Picture to encode with the model of the run (JPEG, PNG, WebP, GIF, BMP, TIFF, SVG); can be
+    /// repeated.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "input", "codes", "rerank"])]
+    image: Vec<PathBuf>,
+
+    /// Drawing, dark on white, to encode with the model of the run; can be repeated.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "input", "codes", "rerank", "image"])]
+    drawing: Vec<PathBuf>,
+
+    /// Items to encode with the model of the run: features, texts (one per line), or pictures (a
+    /// folder, a zip, a tar, a list).
+    #[arg(long, value_name = "FILE", conflicts_with = "text")]
+    input: Option<PathBuf>,
+
+    /// Modality of the queries [default: the only one that accepts them].
+    #[arg(long, value_name = "NAME")]
+    modality: Option<String>,
+
+    /// Modality to search in a run [default: the only other one].
+    #[arg(long, value_name = "NAME")]
+    target: Option<String>,
+
+    /// Maximum results per query [default: 10, or unlimited with --radius].
+    #[arg(short, value_name = "K")]
+    k: Option<usize>,
+
+    /// Only results within this Hamming distance.
+    #[arg(long, value_name = "R")]
+    radius: Option<u32>,
+
+    /// Only items that match this expression.
+    #[arg(long, value_name = "EXPRESSION")]
+    filter: Option<String>,
+
+    /// Skip this many results (paging).
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    skip: usize,
+
+    /// Number of candidates that real-valued queries rank.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    candidates: usize,
+
+    /// Rank the candidates by the real outputs of the model for the query (asymmetric distance).
+    #[arg(long)]
+    asymmetric: bool,
+
+    /// Search algorithm: scan, mih, mih-lean, balls or auto. All return the same results.
+    #[arg(long, value_name = "KIND", default_value = "auto")]
+    index: String,
+
+    /// Print JSON.
+    #[arg(long, conflicts_with = "out")]
+    json: bool,
+
+    /// Write the arrays `ids`, `distances` and `items` (queries x k; missing results are -1 or
+    /// empty).
+    #[arg(long, value_name = "FILE.npz")]
+    out: Option<PathBuf>,
+
+    #[command(flatten)]
+    layout: CodeArgs,
+
+    #[command(flatten)]
+    weight_paths: WeightPaths,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(out) = &args.out
+        && out.extension().is_none_or(|ending| ending != "npz")
+    {
+        bail!("--out {}: the file name must end in .npz", out.display());
+    }
+    let mut temporary = None; // the folder of a temporary index, as long as it is searched
+    let (mut snapshot, queries) = if is_index(&args.place) {
+        let snapshot = Snapshot::open(&args.place)?;
+        let queries = queries::for_index(args, &snapshot)?;
+        (snapshot, queries)
+    } else if RunDir::is_run(&args.place) {
+        let (snapshot, folder, queries) = queries::for_run(args)?;
+        temporary = Some(folder);
+        (snapshot, queries)
+    } else {
+        bail!(
+            "{} is neither the folder of an index (`crosshash index build`) nor of a finished run \
+             (`crosshash train`)",
+            args.place.display()
+        );
+    };
+    let count = queries.len(snapshot.bits());
+    prepare(args, &mut snapshot, count)?;
+    let allowed = args.filter.as_deref().map(|text| snapshot.filter(text)).transpose()?;
+    let k = args.k.unwrap_or(if args.radius.is_some() { usize::MAX } else { 10 });
+    let query =
+        Query { k, radius: args.radius, skip: args.skip, allowed: allowed.as_ref() };
+    let progress = Progress::new("searching", count);
+    let done = |done| progress.set(done);
+    let found = match queries {
+        Queries::Codes(codes) => snapshot.search(&codes, &query, &done)?,
+        Queries::Reals(values) => {
+            snapshot.search_reals(&values, args.candidates, &query, &done)?
+        }
+    };
+    drop((progress, temporary));
+    output::print(args, &snapshot, &found)?;
+    let nothing = found.iter().all(Vec::is_empty);
+    Ok(if nothing { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// Builds the selected index; with `auto` only for enough queries that it pays off.
+fn prepare(args: &Args, snapshot: &mut Snapshot, queries: usize) -> Result<()> {
+    let kind = if args.index == "auto" && queries < MANY_QUERIES {
+        "scan"
+    } else {
+        args.index.as_str()
+    };
+    let progress = Progress::new("building hash tables", snapshot.len());
+    snapshot.prepare(kind, &|done| progress.set(done)).context("--index")?;
+    drop(progress);
+    if kind != "scan" {
+        snapshot.explain().iter().for_each(say);
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! Error responses: HTTP status, machine-readable code, and a message (what, where, what to do).
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+/// An error response.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    pub(crate) status: StatusCode,
+    code: &'static str,
+    message: String,
+    place: Option<String>,
+}
+
+/// The result of a handler.
+pub(crate) type ApiResult<T> = Result<T, ApiError>;
+
+impl ApiError {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> ApiError {
+        ApiError { status, code, message: message.into(), place: None }
+    }
+
+    /// The request is wrong.
+    pub(crate) fn bad_request(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, "bad_request", message)
+    }
+
+    /// The requested object does not exist.
+    pub(crate) fn not_found(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    pub(crate) fn method_not_allowed() -> ApiError {
+        let message = "this path does not support this method; see /openapi.json";
+        ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+    }
+
+    pub(crate) fn media_type(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+    }
+
+    pub(crate) fn too_large(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+    }
+
+    /// The client did not send in time.
+    pub(crate) fn timeout(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::REQUEST_TIMEOUT, "timeout", message)
+    }
+
+    /// The server is overloaded or did not respond in time.
+    pub(crate) fn busy(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
+    }
+
+    /// The request conflicts with the current state.
+    pub(crate) fn conflict(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::CONFLICT, "conflict", message)
+    }
+
+    pub(crate) fn unauthorised() -> ApiError {
+        let message = "a token is required: send the header Authorization: Bearer TOKEN";
+        ApiError::new(StatusCode::UNAUTHORIZED, "unauthorised", message)
+    }
+
+    pub(crate) fn forbidden(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
+    /// An internal error: logged in full; the client gets a short message.
+    pub(crate) fn internal(err: impl std::fmt::Display) -> ApiError {
+        tracing::error!(error = %err, "internal error");
+        let message = "internal server error; see the log of the server";
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", message)
+    }
+
+    /// Names the part of the request that is wrong.
+    #[must_use]
+    pub(crate) fn at(mut self, place: impl Into<String>) -> ApiError {
+        self.place = Some(place.into());
+        self
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut error = json!({ "code": self.code, "message": self.message });
+        if let Some(place) = self.place {
+            error["where"] = json!(place);
+        }
+        let mut response = (self.status, Json(json!({ "error": error }))).into_response();
+        let headers = response.headers_mut();
+        match self.status {
+            StatusCode::UNAUTHORIZED => {
+                headers.insert("www-authenticate", "Bearer".parse().unwrap_or_else(never));
+            }
+            StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert("retry-after", "1".parse().unwrap_or_else(never));
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+fn never<T>(_: axum::http::header::InvalidHeaderValue) -> T {
+    unreachable!("plain ASCII")
+}

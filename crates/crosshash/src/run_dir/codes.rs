@@ -1,0 +1,153 @@
+//! The codes of a run: queries and database of every modality, with ids and labels.
+
+use std::path::PathBuf;
+
+use crosshash_codes::format::{CodeFile, Ids};
+
+use super::{CODES, RunDir};
+use crate::data::{Dataset, Split, View};
+use crate::encode::{Encoder, encode};
+use crate::evaluate::Coded;
+use crate::{Error, Result};
+
+/// A part of the items that is coded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subset {
+    /// Query items.
+    Query,
+    /// Database items.
+    Database,
+}
+
+/// The codes of one modality, with the ids of its items.
+#[derive(Debug, Clone)]
+pub struct CodedModality {
+    /// Codes and labels.
+    pub coded: Coded,
+    /// Ids of the queries.
+    pub query_ids: Ids,
+    /// Ids of the database items.
+    pub database_ids: Ids,
+}
+
+impl Subset {
+    /// Its name in file names.
+    pub fn name(self) -> &'static str {
+        match self {
+            Subset::Query => "query",
+            Subset::Database => "database",
+        }
+    }
+}
+
+impl CodedModality {
+    /// Encodes queries and database of one modality. `progress` is called with the number of
+    /// items done.
+    pub fn encode(
+        encoder: &dyn Encoder,
+        dataset: &Dataset,
+        split: &Split,
+        modality: &str,
+        progress: &(dyn Fn(usize) + Sync),
+    ) -> Result<CodedModality> {
+        let (queries, database) =
+            (dataset.queries(split, modality)?, dataset.database(split, modality)?);
+        let ids = |view: &View<'_>| {
+            Ids::Names((0..view.len()).map(|at| view.id(at).to_owned()).collect())
+        };
+        let offset = queries.len();
+        let query_codes = encode(encoder, modality, queries.features(), progress)?;
+        let database_codes = encode(encoder, modality, database.features(), &|done| {
+            progress(offset + done)
+        })?;
+        Ok(CodedModality {
+            query_ids: ids(&queries),
+            database_ids: ids(&database),
+            coded: Coded {
+                name: modality.to_owned(),
+                queries: query_codes,
+                query_labels: queries.labels(),
+                database: database_codes,
+                database_labels: database.labels(),
+            },
+        })
+    }
+
+    fn file(&self, subset: Subset) -> CodeFile {
+        let coded = &self.coded;
+        let (codes, labels, ids) = match subset {
+            Subset::Query => (&coded.queries, &coded.query_labels, &self.query_ids),
+            Subset::Database => {
+                (&coded.database, &coded.database_labels, &self.database_ids)
+            }
+        };
+        CodeFile {
+            codes: codes.clone(),
+            ids: Some(ids.clone()),
+            labels: Some(labels.clone()),
+        }
+    }
+}
+
+impl RunDir {
+    /// Whether there are codes.
+    pub fn has_codes(&self) -> bool {
+        self.path.join(CODES).is_dir()
+    }
+
+    /// The file of the codes of a modality.
+    pub fn codes_path(&self, subset: Subset, modality: &str) -> PathBuf {
+        self.path.join(CODES).join(format!("{}.{modality}.codes", subset.name()))
+    }
+
+    /// Saves the codes of a modality.
+    pub fn save_codes(&self, coded: &CodedModality) -> Result<()> {
+        fs_err::create_dir_all(self.path.join(CODES))?;
+        for subset in [Subset::Query, Subset::Database] {
+            coded.file(subset).write(&self.codes_path(subset, &coded.coded.name))?;
+        }
+        Ok(())
+    }
+
+    /// Loads the codes of a modality.
+    pub fn codes(&self, subset: Subset, modality: &str) -> Result<CodeFile> {
+        Ok(CodeFile::read(&self.codes_path(subset, modality))?)
+    }
+
+    /// Loads the codes and labels of every modality, sorted by name.
+    pub fn all_codes(&self) -> Result<Vec<Coded>> {
+        let folder = self.path.join(CODES);
+        if !folder.is_dir() {
+            return Err(Error::content(format!(
+                "{} has no codes: the training is not complete",
+                self.path.display()
+            )));
+        }
+        let mut names = Vec::new();
+        for entry in fs_err::read_dir(&folder)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            let name = name.strip_prefix("query.").and_then(|n| n.strip_suffix(".codes"));
+            names.extend(name.map(str::to_owned));
+        }
+        if names.is_empty() {
+            return Err(Error::content(format!(
+                "{} contains no codes: train again",
+                folder.display()
+            )));
+        }
+        names.sort_unstable();
+        let load = |subset: Subset, name: &str| -> Result<_> {
+            let file = self.codes(subset, name)?;
+            let labels = file.labels.ok_or_else(|| {
+                Error::content("the file has no labels").at(&self.codes_path(subset, name))
+            })?;
+            Ok((file.codes, labels))
+        };
+        let coded = |name: String| -> Result<Coded> {
+            let (queries, query_labels) = load(Subset::Query, &name)?;
+            let (database, database_labels) = load(Subset::Database, &name)?;
+            Ok(Coded { name, queries, query_labels, database, database_labels })
+        };
+        names.into_iter().map(coded).collect()
+    }
+}

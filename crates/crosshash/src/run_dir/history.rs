@@ -1,0 +1,48 @@
+//! The history of a training as a table: one row per epoch.
+
+use crate::{Error, Place, Result};
+
+/// A table of numbers; cells may be empty.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HistoryTable {
+    /// Names of the columns; the first is `epoch`.
+    pub columns: Vec<String>,
+    /// Cells by epoch, as many as columns.
+    pub rows: Vec<Vec<Option<f64>>>,
+}
+
+impl HistoryTable {
+    /// Parses `history.csv`.
+    pub(super) fn parse(csv: &str) -> Result<HistoryTable> {
+        let mut lines = csv.lines();
+        let columns: Vec<String> =
+            lines.next().unwrap_or_default().split(',').map(str::to_owned).collect();
+        let mut rows = Vec::new();
+        for (line, number) in lines.zip(2..) {
+            let cells: Vec<Option<f64>> =
+                line.split(',').map(|cell| cell.parse().ok()).collect();
+            if cells.len() != columns.len() {
+                return Err(Error::row(
+                    Place::Line(number),
+                    format!("{} cells, not {}", cells.len(), columns.len()),
+                ));
+            }
+            rows.push(cells);
+        }
+        Ok(HistoryTable { columns, rows })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_numbers_or_empty() {
+        let table = HistoryTable::parse("epoch,loss,map\n1,0.5,\n2,NaN,0.25\n").unwrap();
+        assert_eq!(table.columns, ["epoch", "loss", "map"]);
+        assert_eq!(table.rows[0], [Some(1.0), Some(0.5), None]);
+        assert_eq!(table.rows[1][2], Some(0.25));
+        assert!(HistoryTable::parse("epoch,loss\n1\n").is_err());
+    }
+}

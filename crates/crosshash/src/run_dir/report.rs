@@ -1,0 +1,97 @@
+//! `RunReport`: data, split, best epoch and evaluation of a finished run.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::data::emoji;
+use crate::evaluate::Direction;
+use crate::{Error, Result};
+
+/// The content of `report.json`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunReport {
+    /// The data set: a path, or the name of the built-in one.
+    pub data: PathBuf,
+    /// Where the files of the manifest are, if not beside it.
+    pub root: Option<PathBuf>,
+    /// The hash of the split, in hexadecimal.
+    pub split: String,
+    /// Items that were left out: modality, reason, number.
+    pub left_out: Vec<(String, String, usize)>,
+    /// Notes of the split.
+    pub notes: Vec<String>,
+    /// The method.
+    pub method: String,
+    /// Code length.
+    pub bits: usize,
+    /// The seed.
+    pub seed: u64,
+    /// The best epoch by validation, from 1.
+    pub best_epoch: Option<usize>,
+    /// Mean validation MAP of that epoch.
+    pub validation_map: Option<f64>,
+    /// Seconds of training.
+    pub seconds: Option<f64>,
+    /// The evaluation of every direction.
+    pub directions: Vec<DirectionReport>,
+}
+
+/// The evaluation of one direction, as saved.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DirectionReport {
+    /// The modality of the queries.
+    pub query: String,
+    /// The modality of the database.
+    pub database: String,
+    /// All metrics ([`codes::eval::Report`](crosshash_codes::eval::Report)) as JSON.
+    pub report: Value,
+}
+
+impl RunReport {
+    /// A path as it should be saved: absolute, so that it is valid in every working directory;
+    /// names that are not a path stay as they are.
+    pub fn saved_path(path: &Path) -> PathBuf {
+        let absolute = std::path::absolute(path).ok().filter(|_| path.exists());
+        // JSON holds no other paths than UTF-8.
+        let absolute = absolute.unwrap_or_else(|| path.to_owned());
+        absolute.to_string_lossy().into_owned().into()
+    }
+
+    /// Whether the data set can be opened here.
+    pub fn is_data_available(&self) -> bool {
+        self.data == Path::new(emoji::NAME) || self.data.exists()
+    }
+}
+
+impl DirectionReport {
+    /// An evaluation to save.
+    pub fn new(direction: &Direction) -> Result<DirectionReport> {
+        let report = serde_json::to_value(&direction.report).map_err(|err| {
+            Error::content(format!("a report that JSON cannot hold: {err}"))
+        })?;
+        let (query, database) = (direction.query.clone(), direction.database.clone());
+        Ok(DirectionReport { query, database, report })
+    }
+
+    /// Tie-aware MAP.
+    pub fn map(&self) -> Option<f64> {
+        self.report["map"]["tie_aware"].as_f64()
+    }
+
+    /// MAP of a random ranking.
+    pub fn chance(&self) -> Option<f64> {
+        self.report["chance"].as_f64()
+    }
+
+    /// The precision-recall curve: pairs of recall and precision.
+    pub fn precision_recall(&self) -> Vec<(f64, f64)> {
+        let curves = &self.report["curves"];
+        let values = |key: &str| {
+            let values = curves[key].as_array().map_or(&[][..], Vec::as_slice);
+            values.iter().filter_map(Value::as_f64).collect::<Vec<_>>()
+        };
+        values("recall").into_iter().zip(values("precision")).collect()
+    }
+}
