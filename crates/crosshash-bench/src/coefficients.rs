@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use crosshash::supervise::{Coefficients, Kind, Options, Part, supervise};
 use crosshash_codes::Labels;
+use crosshash_codes::npy::Npy;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -151,8 +152,11 @@ fn against(labels: &Labels, ours: &Coefficients) -> Result<Result<(NumPy, f64), 
 
 /// The largest absolute difference from a matrix in a file.
 fn difference(path: &Path, ours: &Coefficients, part: Part) -> Result<f64> {
-    let npy = npyz::NpyFile::new(std::io::BufReader::new(fs_err::File::open(path)?))?;
-    let theirs: Vec<f64> = npy.into_vec()?;
+    let mut theirs: Vec<f64> = Vec::new();
+    Npy::open(path)?.each(|_, _, value| {
+        theirs.push(value);
+        Ok(())
+    })?;
     let mut worst = 0.0_f64;
     for (item, row) in theirs.chunks_exact(ours.classes()).enumerate() {
         let mut row = row.to_vec();

@@ -1,11 +1,11 @@
 //! Search results as a NumPy `.npz`: an uncompressed zip of `.npy` arrays. The crate `zip` knows
-//! the container; the headers are written here because fixed-width text (`<U`), which ids may
-//! need, is not written by `npyz`.
+//! the container, `crosshash_codes::npy` the headers.
 
 use std::io::{Seek, Write};
 use std::path::Path;
 
 use anyhow::Result;
+use crosshash_codes::npy::Header;
 use crosshash_codes::write::atomically;
 use zip::write::{SimpleFileOptions, ZipWriter};
 
@@ -59,15 +59,7 @@ fn fill(out: &mut (impl Write + Seek), arrays: &[Array]) -> std::io::Result<()> 
     for array in arrays {
         zip.start_file(format!("{}.npy", array.name), options)?;
         let (rows, columns) = array.shape;
-        let text = format!(
-            "{{'descr': '{}', 'fortran_order': False, 'shape': ({rows}, {columns}), }}",
-            array.dtype
-        );
-        // magic, version and length take ten bytes; the data begin at a multiple of 64
-        let length = (10 + text.len() + 1).next_multiple_of(64) - 10;
-        zip.write_all(b"\x93NUMPY\x01\x00")?;
-        zip.write_all(&u16::try_from(length).unwrap_or(0).to_le_bytes())?;
-        zip.write_all(format!("{text:<width$}\n", width = length - 1).as_bytes())?;
+        Header::write(&mut zip, &array.dtype, &[rows, columns])?;
         zip.write_all(&array.bytes)?;
     }
     zip.finish()?;

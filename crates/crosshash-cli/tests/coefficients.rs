@@ -4,16 +4,23 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crosshash_codes::npy::Npy;
+
 fn crosshash(folder: &Path, args: &[&str]) -> Output {
     let program = env!("CARGO_BIN_EXE_crosshash");
     Command::new(program).args(args).current_dir(folder).output().unwrap()
 }
 
 fn matrix(path: &Path) -> (Vec<u64>, Vec<f64>) {
-    let npy =
-        npyz::NpyFile::new(std::io::BufReader::new(fs_err::File::open(path).unwrap()));
-    let npy = npy.unwrap();
-    (npy.shape().to_vec(), npy.into_vec().unwrap())
+    let npy = Npy::open(path).unwrap();
+    let shape = npy.shape().iter().map(|&size| size as u64).collect();
+    let mut values = Vec::new();
+    npy.each(|_, _, value| {
+        values.push(value);
+        Ok(())
+    })
+    .unwrap();
+    (shape, values)
 }
 
 fn stdout(output: &Output) -> String {

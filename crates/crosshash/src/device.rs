@@ -1,7 +1,7 @@
 //! The device that everything is computed on, chosen once, when crosshash is built: the CPU, or
 //! with the feature `gpu` the first GPU that wgpu finds (Vulkan, Metal, DirectX).
 
-use burn::tensor::Device;
+use burn_tensor::Device;
 
 /// The device, without the recording of gradients.
 pub(crate) fn device() -> Device {
@@ -11,7 +11,7 @@ pub(crate) fn device() -> Device {
     }
     #[cfg(feature = "gpu")]
     {
-        Device::wgpu(burn::tensor::DeviceKind::DefaultDevice)
+        Device::wgpu(burn_tensor::DeviceKind::DefaultDevice)
     }
 }
 

@@ -12,7 +12,7 @@
 //! `A = [[1 - eta w, -eta m], [w, m]]`, so k idle steps are one product with `A^k`
 //! ([`Sgd::idle`]): rows of a sparse layer are brought up to date when they are next used.
 
-use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use burn_tensor::{Device, Gradients, Tensor, TensorData};
 use rayon::prelude::*;
 
 /// Numbers a thread takes at a time.

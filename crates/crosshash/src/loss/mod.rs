@@ -4,7 +4,7 @@
 //! number, a mean over the batch, so that step sizes do not depend on the batch.
 //!
 //! ```
-//! use burn::tensor::{Device, Tensor};
+//! use burn_tensor::{Device, Tensor};
 //! use crosshash::loss::quantisation;
 //!
 //! // Outputs of equal size lose nothing, whatever their signs.
@@ -25,7 +25,7 @@ pub(crate) use pair::pair;
 pub(crate) use quantisation::quantisation;
 pub(crate) use unary::unary;
 
-use burn::tensor::Tensor;
+use burn_tensor::Tensor;
 
 /// Squared lengths below this count as this much, which keeps every root differentiable.
 const TINY: f64 = 1e-12;
@@ -38,7 +38,7 @@ fn lengths(rows: Tensor<2>) -> Tensor<2> {
 /// What the tests of all terms share: f64 tensors and slopes by central differences.
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{DType, Device, Tensor, TensorData};
+    use burn_tensor::{DType, Device, Tensor, TensorData};
     use rand::{RngExt as _, SeedableRng as _};
     use rand_chacha::ChaCha8Rng;
 

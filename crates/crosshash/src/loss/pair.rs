@@ -8,7 +8,7 @@
 //!
 //! Departure: lengths are `sqrt(max(|f|^2, 1e-12))`.
 
-use burn::tensor::Tensor;
+use burn_tensor::Tensor;
 
 use super::lengths;
 
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn finite_far_out() {
-        let other = || Tensor::<2>::ones([3, R], &burn::tensor::Device::flex().autodiff());
+        let other = || Tensor::<2>::ones([3, R], &burn_tensor::Device::flex().autodiff());
         stays_finite(R, |f| pair(f, other()));
     }
 }

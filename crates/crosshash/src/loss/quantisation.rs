@@ -13,7 +13,7 @@
 //! divided by its largest entry, taken as a constant, which changes neither value nor gradient
 //! and keeps the cubes finite.
 
-use burn::tensor::Tensor;
+use burn_tensor::Tensor;
 
 use super::TINY;
 

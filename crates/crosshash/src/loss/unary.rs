@@ -18,7 +18,7 @@
 //! 0 and not 0/0 where an output meets its centre. All distances come from one matrix product,
 //! `d^2 = |f|^2 + |c|^2 - 2 f.c`.
 
-use burn::tensor::{Tensor, activation::log_softmax};
+use burn_tensor::{Tensor, activation::log_softmax};
 
 use super::TINY;
 
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn finite_far_out_and_on_a_centre() {
         let ones = |rows: usize, columns: usize| {
-            Tensor::<2>::ones([rows, columns], &burn::tensor::Device::flex().autodiff())
+            Tensor::<2>::ones([rows, columns], &burn_tensor::Device::flex().autodiff())
         };
         stays_finite(R, |f| {
             let unary = unary(f, ones(C, R) * 0.0, ones(3, C), ones(3, C));

@@ -20,7 +20,7 @@
 //! with larger weights steps overshoot, and training diverges unless the rate is so small that
 //! hundreds of epochs are needed (IAPR TC-12, rate 0.03: infinite in the first epoch).
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn_tensor::{Device, Tensor, TensorData};
 use crosshash_codes::Labels;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;

@@ -20,10 +20,9 @@ static ALEXNET: About = About {
     files: &[WeightFile {
         names: &["alexnet.safetensors", "alexnet.pth", "alexnet-owt-7be5be79.pth"],
         sha256: None,
-        source: Some(Source {
+        source: Some(Source::Url {
             url: "https://download.pytorch.org/models/alexnet-owt-7be5be79.pth",
             sha256: "7be5be79",
-            entry: None,
         }),
     }],
     get: "  curl -LO https://download.pytorch.org/models/alexnet-owt-7be5be79.pth",
@@ -53,10 +52,9 @@ static VGG16: About = About {
     files: &[WeightFile {
         names: &["vgg16.safetensors", "vgg16.pth", "vgg16-397923af.pth"],
         sha256: None,
-        source: Some(Source {
+        source: Some(Source::Url {
             url: "https://download.pytorch.org/models/vgg16-397923af.pth",
             sha256: "397923af",
-            entry: None,
         }),
     }],
     get: "  curl -LO https://download.pytorch.org/models/vgg16-397923af.pth",
@@ -71,10 +69,9 @@ static RESNET18: About = About {
     files: &[WeightFile {
         names: &["resnet18.safetensors", "resnet18.pth", "resnet18-f37072fd.pth"],
         sha256: None,
-        source: Some(Source {
+        source: Some(Source::Url {
             url: "https://download.pytorch.org/models/resnet18-f37072fd.pth",
             sha256: "f37072fd",
-            entry: None,
         }),
     }],
     get: "  curl -LO https://download.pytorch.org/models/resnet18-f37072fd.pth",
@@ -89,10 +86,9 @@ static RESNET50: About = About {
     files: &[WeightFile {
         names: &["resnet50.safetensors", "resnet50.pth", "resnet50-0676ba61.pth"],
         sha256: None,
-        source: Some(Source {
+        source: Some(Source::Url {
             url: "https://download.pytorch.org/models/resnet50-0676ba61.pth",
             sha256: "0676ba61",
-            entry: None,
         }),
     }],
     get: "  curl -LO https://download.pytorch.org/models/resnet50-0676ba61.pth",

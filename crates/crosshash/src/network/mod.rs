@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use burn_tensor::{Device, Gradients, Tensor, TensorData};
 use rand_chacha::ChaCha8Rng;
 
 use crate::optimise::{Param, Sgd, floats};

@@ -1,11 +1,11 @@
 //! Layers computed by the tensor library, with or without the history that gradients need.
 
-use burn::tensor::Tensor;
-use burn::tensor::activation::{relu, sigmoid};
-use burn::tensor::module::{
+use burn_tensor::Tensor;
+use burn_tensor::activation::{relu, sigmoid};
+use burn_tensor::module::{
     adaptive_avg_pool2d, batch_norm, batch_norm_train, conv2d, max_pool2d,
 };
-use burn::tensor::ops::{ConvOptions, MaxPoolOptions};
+use burn_tensor::ops::{ConvOptions, MaxPoolOptions};
 
 use super::Network;
 use super::layer::{Conv, Layer};

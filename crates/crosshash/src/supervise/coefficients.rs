@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 
-use npyz::WriterBuilder as _;
+use crosshash_codes::npy::{Element as _, Header};
 
 use super::groups::Groups;
 
@@ -143,15 +143,10 @@ impl Coefficients {
     pub fn write_npy(
         &self,
         part: Part,
-        out: impl Write,
+        mut out: impl Write,
         progress: &(dyn Fn(usize) + Sync),
     ) -> io::Result<()> {
-        let shape = [self.len() as u64, self.classes as u64];
-        let mut npy = npyz::WriteOptions::new()
-            .default_dtype()
-            .shape(&shape)
-            .writer(out)
-            .begin_nd()?;
+        Header::write(&mut out, f64::DTYPE, &[self.len(), self.classes])?;
         let mut dense = vec![0.0_f64; self.classes];
         for item_idx in 0..self.len() {
             let row = self.row(item_idx);
@@ -163,19 +158,20 @@ impl Coefficients {
                 .iter()
                 .zip(values)
                 .for_each(|(&s, &value)| dense[s as usize] = value);
-            npy.extend(dense.iter().copied())?;
+            dense.iter().try_for_each(|value| value.put(&mut out))?;
             row.labels.iter().for_each(|&s| dense[s as usize] = 0.0);
             if item_idx % 4096 == 0 {
                 progress(item_idx);
             }
         }
-        npy.finish()
+        out.flush()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use crosshash_codes::Labels;
+    use crosshash_codes::npy::Npy;
 
     use super::*;
 
@@ -206,9 +202,15 @@ mod tests {
     fn npy_holds_the_dense_matrix() {
         let mut bytes = Vec::new();
         small().write_npy(Part::U, &mut bytes, &|_| ()).unwrap();
-        let npy = npyz::NpyFile::new(&bytes[..]).unwrap();
+        let size = bytes.len() as u64;
+        let npy = Npy::from_reader(std::io::Cursor::new(bytes), size).unwrap();
         assert_eq!(npy.shape(), [4, 3]);
-        let values: Vec<f64> = npy.into_vec().unwrap();
+        let mut values = Vec::new();
+        npy.each(|_, _, value| {
+            values.push(value);
+            Ok(())
+        })
+        .unwrap();
         assert_eq!(values, [0., 0., 6., 2., 4., 0., 0., 0., 0., 0., 0., 6.]);
     }
 }

@@ -1,6 +1,6 @@
 //! A dense layer, `x W + b`, by the tensor library: every layer after the first.
 
-use burn::tensor::{Device, Gradients, Tensor};
+use burn_tensor::{Device, Gradients, Tensor};
 
 use super::Matrix;
 use crate::optimise::{Param, Sgd};

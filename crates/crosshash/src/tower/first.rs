@@ -12,7 +12,7 @@
 //! matrix: its memory, writing and reading it. `dense.rs` is the same layer by the tensor
 //! library, on any of its devices.
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn_tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 
 use super::Matrix;

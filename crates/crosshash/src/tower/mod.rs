@@ -20,7 +20,7 @@ mod tuned;
 
 use std::borrow::Cow;
 
-use burn::tensor::{Device, Gradients, Tensor, TensorData, activation::relu};
+use burn_tensor::{Device, Gradients, Tensor, TensorData, activation::relu};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};

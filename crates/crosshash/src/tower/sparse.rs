@@ -9,7 +9,7 @@
 //! that the batch used, without a gradient matrix. Other rows have only pending momentum and decay, which
 //! are applied at once when a row is next used ([`Sgd::idle`]) or when all rows are read.
 
-use burn::tensor::{Device, Tensor, TensorData};
+use burn_tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
 
 use super::Matrix;

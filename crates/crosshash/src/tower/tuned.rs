@@ -14,7 +14,7 @@
 
 use std::ops::Range;
 
-use burn::tensor::{Device, Tensor};
+use burn_tensor::{Device, Tensor};
 
 use super::Matrix;
 use crate::network::{Activation, Network, Observed, Statistics};
@@ -318,7 +318,7 @@ mod tests {
             };
             let (out, _) = network.learn(&all, pixels.activation(), statistics);
             let shape = out.dims();
-            let data = burn::tensor::TensorData::new(weights.clone(), shape);
+            let data = burn_tensor::TensorData::new(weights.clone(), shape);
             let by = Tensor::<2>::from_data(data, &crate::device::learning());
             let mut grads = (out * by).sum().backward();
             let mut sums = Vec::new();

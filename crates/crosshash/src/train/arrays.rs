@@ -1,6 +1,6 @@
 //! Parameters and towers as arrays of a checkpoint, with the state of their optimiser.
 
-use burn::tensor::Device;
+use burn_tensor::Device;
 
 use crate::checkpoint::Arrays;
 use crate::optimise::{Param, Sgd};

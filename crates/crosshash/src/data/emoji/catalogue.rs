@@ -44,13 +44,13 @@ impl Item {
 /// and components were left out.
 pub fn catalogue() -> (Vec<Item>, usize, usize) {
     let (mut items, mut tones, mut components) = (Vec::new(), 0, 0);
-    for (plain, emoji) in sources::all() {
+    for emoji in sources::all() {
+        let plain = sources::plain(emoji.glyph);
         if emoji.group == "Component" {
             components += 1;
         } else if plain.chars().any(is_skin_tone) {
             tones += 1;
         } else {
-            let annotations = emoji.annotations.iter().filter(|a| a.lang == "en");
             items.push(Item {
                 id: plain
                     .chars()
@@ -59,7 +59,7 @@ pub fn catalogue() -> (Vec<Item>, usize, usize) {
                     .join("-"),
                 glyph: emoji.glyph,
                 name: emoji.name,
-                keywords: annotations.flat_map(|a| a.keywords).copied().collect(),
+                keywords: emoji.keywords,
                 group: emoji.group,
                 subgroup: emoji.subgroup,
                 family: family(emoji.name, emoji.subgroup),

@@ -71,7 +71,9 @@ pub fn open() -> Result<Opened> {
              OFL 1.1 and MIT, words Unicode licence"
                 .into(),
         ),
-        source: Some("crates twemoji-assets, epaint_default_fonts and emoji".into()),
+        source: Some(
+            "crates twemoji-assets and epaint_default_fonts, Unicode CLDR 38".into(),
+        ),
         ..Manifest::default()
     };
     let plan = Plan { query: Some(Choice::Share(0.2)), stratify: true, ..Plan::default() };

@@ -1,15 +1,12 @@
-//! Where emoji come from: the crates that carry pictures, fonts and words.
+//! Where emoji come from: crates with pictures and fonts, a table of words.
 //!
 //! | what | crate | licence |
 //! |---|---|---|
 //! | colour pictures, 72 x 72 | `twemoji-assets` (Twemoji) | code MIT, graphics CC-BY 4.0: Copyright Twitter, Inc and other contributors |
 //! | drawings | `epaint_default_fonts`: Noto Emoji, and `emoji-icon-font` as a second hand | OFL 1.1; MIT |
-//! | names, keywords, groups, subgroups | `emoji` (Unicode CLDR 38) | MIT or Apache 2.0; Unicode licence |
-
-use std::collections::BTreeMap;
+//! | names, keywords, groups, subgroups | `table.tsv` beside this file (Unicode CLDR 38) | Unicode licence |
 
 use ab_glyph::{Font as _, FontRef, Glyph, PxScale};
-use emoji::Emoji;
 use twemoji_assets::png::PngTwemojiAsset;
 
 pub use crate::backbone::{DRAWING_MARGIN, DRAWING_SIZE, PICTURE_SIZE};
@@ -28,16 +25,25 @@ pub enum Hand {
     Icon,
 }
 
+/// One row of the table.
+pub(super) struct Emoji {
+    pub(super) glyph: &'static str,
+    pub(super) group: &'static str,
+    pub(super) subgroup: &'static str,
+    pub(super) name: &'static str,
+    pub(super) keywords: Vec<&'static str>,
+}
+
 /// All emoji once each, in the order of their code points, without [`PRESENTATION`].
-pub(super) fn all() -> BTreeMap<String, &'static Emoji> {
-    let mut all: BTreeMap<String, &'static Emoji> = BTreeMap::new();
-    for emoji in emoji::lookup_by_glyph::iter_emoji() {
-        let kept = all.entry(plain(emoji.glyph)).or_insert(emoji);
-        if emoji.status == emoji::Status::FullyQualified {
-            *kept = emoji;
-        }
-    }
-    all
+pub(super) fn all() -> impl Iterator<Item = Emoji> {
+    let rows = include_str!("table.tsv").lines().filter(|line| !line.starts_with("# "));
+    rows.map(|row| {
+        let mut fields = row.split('\t');
+        let mut next = || fields.next().unwrap_or_default();
+        let (glyph, group, subgroup, name) = (next(), next(), next(), next());
+        let keywords = next().split('|').filter(|keyword| !keyword.is_empty()).collect();
+        Emoji { glyph, group, subgroup, name, keywords }
+    })
 }
 
 /// The colour picture of an emoji on white, if there is one.

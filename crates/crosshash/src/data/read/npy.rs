@@ -1,12 +1,11 @@
 //! NumPy `.npy`: mapped, whatever its size.
 //!
-//! The head is read by `npyz` behind the guard of the codes' reader; the numbers stay where they are. Axes after the first are
-//! flattened: an array of n pictures is n rows.
+//! The header is read by crosshash-codes; the numbers stay where they are. Axes after the first
+//! are flattened: an array of n pictures is n rows.
 
 use std::path::Path;
 
-use crosshash_codes::npy::read_header;
-use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
+use crosshash_codes::npy::{Header, Kind};
 
 use crate::data::bytes::Bytes;
 use crate::data::dense::Layout;
@@ -64,17 +63,12 @@ pub(super) struct Head {
 impl Head {
     pub(super) fn read(bytes: &[u8], start: usize) -> Result<Head> {
         let all = bytes.get(start..).unwrap_or_default();
-        let text = read_header(&mut &*all)?;
-        let head = NpyHeader::from_reader(&text[..])
-            .map_err(|err| Error::content(format!("not a NumPy array: {err}")))?;
-        let axis = |&axis: &u64| usize::try_from(axis);
-        let shape = head.shape().iter().map(axis).collect::<Result<_, _>>();
+        let header = Header::read(&mut &*all)?;
         Ok(Head {
-            shape: shape
-                .map_err(|_| Error::content("the head names a size that cannot be"))?,
-            number: number(&head.dtype())?,
-            by_columns: head.order() == Order::Fortran,
-            offset: start + text.len(),
+            number: number(&header)?,
+            by_columns: header.fortran_order,
+            offset: start + header.length,
+            shape: header.shape,
         })
     }
 
@@ -92,29 +86,26 @@ impl Head {
     }
 }
 
-fn number(dtype: &DType) -> Result<Number> {
-    let refused = || {
-        Error::content(format!(
-            "numbers of type {} are not read; save the array as little-endian f16, f32, f64 or u8",
-            dtype.descr()
-        ))
-    };
-    let DType::Plain(plain) = dtype else { return Err(refused()) };
-    if plain.endianness() == Endianness::Big {
-        return Err(refused());
-    }
-    Ok(match (plain.type_char(), plain.size_field()) {
-        (TypeChar::Float, 2) => Number::F16,
-        (TypeChar::Float, 4) => Number::F32,
-        (TypeChar::Float, 8) => Number::F64,
-        (TypeChar::Uint | TypeChar::Bool, 1) => Number::U8,
-        (TypeChar::Int, 1) => Number::I8,
-        (TypeChar::Uint, 2) => Number::U16,
-        (TypeChar::Int, 2) => Number::I16,
-        (TypeChar::Uint, 4) => Number::U32,
-        (TypeChar::Int, 4) => Number::I32,
-        (TypeChar::Uint, 8) => Number::U64,
-        (TypeChar::Int, 8) => Number::I64,
-        _ => return Err(refused()),
+fn number(header: &Header) -> Result<Number> {
+    let kind =
+        header.number().filter(|number| !number.big_endian).map(|number| number.kind);
+    Ok(match kind {
+        Some(Kind::Float(2)) => Number::F16,
+        Some(Kind::Float(4)) => Number::F32,
+        Some(Kind::Float(_)) => Number::F64,
+        Some(Kind::Uint(1) | Kind::Bool) => Number::U8,
+        Some(Kind::Int(1)) => Number::I8,
+        Some(Kind::Uint(2)) => Number::U16,
+        Some(Kind::Int(2)) => Number::I16,
+        Some(Kind::Uint(4)) => Number::U32,
+        Some(Kind::Int(4)) => Number::I32,
+        Some(Kind::Uint(_)) => Number::U64,
+        Some(Kind::Int(_)) => Number::I64,
+        None => {
+            return Err(Error::content(format!(
+                "numbers of type {} are not read; save the array as little-endian f16, f32, f64 or u8",
+                header.descr
+            )));
+        }
     })
 }

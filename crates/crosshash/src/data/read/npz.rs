@@ -84,7 +84,7 @@ fn entry(
 fn check_format(archive: &mut Archive<'_>, bytes: &Bytes, budget: &Budget) -> Result<()> {
     let (bytes, start) = entry(archive, bytes, "format", budget)?;
     let mut all = bytes.get(start..).unwrap_or_default();
-    crosshash_codes::npy::read_header(&mut all)?;
+    crosshash_codes::npy::Header::read(&mut all)?;
     // What follows a stored entry is none of it: a format has three letters.
     let format: String = all
         .iter()

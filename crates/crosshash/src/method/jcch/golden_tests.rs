@@ -4,7 +4,7 @@
 //! `golden/jcch_step.safetensors`: lambda 0.04, mu 0.1, alpha 0.1, beta 0.2, rate 0.01, momentum
 //! 0.9, decay 1e-4; linear layers are stored outputs x inputs.
 
-use burn::tensor::{DType, Device, Tensor, TensorData, activation::relu};
+use burn_tensor::{DType, Device, Tensor, TensorData, activation::relu};
 use safetensors::SafeTensors;
 
 use super::loss::{Loss, Pairs, Part, PartTerms, Weights, loss};

@@ -1,6 +1,6 @@
 //! The loss of JCCH over the parts of a batch: the sum of its terms.
 
-use burn::tensor::{Int, Tensor};
+use burn_tensor::{Int, Tensor};
 
 use crate::loss::{classifier, pair, quantisation, unary};
 

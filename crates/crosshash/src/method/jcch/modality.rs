@@ -1,6 +1,6 @@
 //! One modality of a JCCH training: its data, its tower and its coefficients.
 
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn_tensor::{Device, Int, Tensor, TensorData};
 use rand_chacha::ChaCha8Rng;
 use xxhash_rust::xxh3::xxh3_64;
 
