@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use crosshash::Config;
-use crosshash::data::Plan;
+use crosshash::data::SplitSpec;
 use serde_json::json;
 
 use super::peer::{self, Peer};
@@ -135,7 +135,7 @@ fn measure(args: &Args, folder: &Path, hidden: [usize; 2]) -> Result<Measured> {
     );
     let config = Config::parse(&settings, &[])?;
     let dataset = train::read(folder, Form::Sparse)?;
-    let split = Plan::default().draw(&dataset)?;
+    let split = SplitSpec::default().draw(&dataset)?;
     let training = dataset.training(&split);
     let mut session = config.begin(&training)?;
     let mut measured = Measured::new("crosshash, sparse text");

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
 use crosshash::Config;
 use crosshash::data::synth::{Recipe, SynthForm, SynthModality, synth};
-use crosshash::data::{self, Choice, Dataset, Features, Modality, Plan, Sparse};
+use crosshash::data::{self, Dataset, Features, Modality, Selection, Sparse, SplitSpec};
 use crosshash::supervise::{self, Part};
 use crosshash::train::Step;
 use crosshash_codes::{Labels, npy};
@@ -413,11 +413,14 @@ fn measure(args: &Args, folder: &Path, form: Form) -> Result<Measured> {
     let (dataset, plan) = match form {
         Form::Streamed => {
             let opened = data::open(folder, None)?;
-            let plan =
-                Plan { train: None, query: Some(Choice::Count(1)), ..Plan::default() };
+            let plan = SplitSpec {
+                train: None,
+                query: Some(Selection::Count(1)),
+                ..SplitSpec::default()
+            };
             (opened.dataset, plan)
         }
-        Form::Sparse | Form::Dense => (read(folder, form)?, Plan::default()),
+        Form::Sparse | Form::Dense => (read(folder, form)?, SplitSpec::default()),
     };
     let split = plan.draw(&dataset)?;
     let training = dataset.training(&split);

@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use crosshash::Model;
 use crosshash::backbone::Weights;
-use crosshash::data::{self, OpenOptions, Opened};
+use crosshash::data::{self, LoadedDataset, OpenOptions};
 use crosshash::extract::Extracted;
 use crosshash::featurize::{FeatureCallback, FeatureExtractor, FeatureJob};
 
@@ -46,7 +46,10 @@ pub struct ExtractArgs {
 }
 
 /// Opens a data set; `$CROSSHASH_MAX_SPOOL_GIB` limits the unpacked size of its files.
-pub(crate) fn open_within_limits(data: &Path, root: Option<&Path>) -> Result<Opened> {
+pub(crate) fn open_within_limits(
+    data: &Path,
+    root: Option<&Path>,
+) -> Result<LoadedDataset> {
     const VARIABLE: &str = "CROSSHASH_MAX_SPOOL_GIB";
     let mut options = OpenOptions { root: root.map(Path::to_owned), ..Default::default() };
     if let Some(text) = std::env::var_os(VARIABLE) {
@@ -67,7 +70,7 @@ impl DataArgs {
         data: &Path,
         root: Option<&Path>,
         modalities: &[String],
-    ) -> Result<Opened> {
+    ) -> Result<LoadedDataset> {
         let mut opened = open_within_limits(data, root)?;
         for choice in &self.backbone {
             let (modality, name) = choice.split_once('=').with_context(|| {
@@ -92,7 +95,7 @@ impl DataArgs {
         data: &Path,
         root: Option<&Path>,
         model: &Model,
-    ) -> Result<Opened> {
+    ) -> Result<LoadedDataset> {
         let opened = open_within_limits(data, root)?;
         let weights = self.weight_paths.weights();
         self.extract_args

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use crosshash::data::{Choice, Opened, Split};
+use crosshash::data::{LoadedDataset, Selection, Split};
 use crosshash::train::{self, Epoch, Step, TrainingSession};
 use crosshash::{Config, Model, RunDir};
 use serde::{Deserialize, Serialize};
@@ -73,19 +73,19 @@ impl Folder {
 
 /// The split of the manifest; if it names no validation items, a share of what training draws
 /// from is held out. A number of training items that leaves no room for them makes room.
-pub fn split(opened: &Opened, validation: f64) -> Result<Split> {
-    let Some(mut plan) = opened.plan.clone() else { return Ok(opened.split()?) };
+pub fn split(opened: &LoadedDataset, validation: f64) -> Result<Split> {
+    let Some(mut plan) = opened.split_spec.clone() else { return Ok(opened.split()?) };
     if plan.validation.is_some() || validation == 0.0 {
         return Ok(plan.draw(&opened.dataset)?);
     }
-    plan.validation = Some(Choice::Share(validation));
+    plan.validation = Some(Selection::Share(validation));
     match (plan.draw(&opened.dataset), &plan.train) {
-        (Err(_), Some(Choice::Count(train))) => {
+        (Err(_), Some(Selection::Count(train))) => {
             #[expect(clippy::cast_possible_truncation, reason = "a part of a count")]
             #[expect(clippy::cast_sign_loss, reason = "not negative")]
             let held_out = (*train as f64 * validation).round() as usize;
-            plan.train = Some(Choice::Count(train - held_out));
-            plan.validation = Some(Choice::Count(held_out));
+            plan.train = Some(Selection::Count(train - held_out));
+            plan.validation = Some(Selection::Count(held_out));
             Ok(plan.draw(&opened.dataset)?)
         }
         (drawn, _) => Ok(drawn?),
@@ -93,8 +93,8 @@ pub fn split(opened: &Opened, validation: f64) -> Result<Split> {
 }
 
 /// Says what of a data set is not learnt from, and what its split notes.
-fn say_what_is_left_out(opened: &Opened, split: &Split) {
-    for left in opened.dataset.left_out().iter().chain(split.left_out()) {
+fn report_dropped(opened: &LoadedDataset, split: &Split) {
+    for left in opened.dataset.dropped().iter().chain(split.dropped()) {
         say(format!("{}: {} items left out: {}", left.modality, left.items, left.reason));
     }
     split.notes().iter().for_each(say);
@@ -115,7 +115,7 @@ fn say_what_is_left_out(opened: &Opened, split: &Split) {
 /// does Ctrl-C.
 pub fn fit(
     config: &Config,
-    opened: &Opened,
+    opened: &LoadedDataset,
     split: &Split,
     folder: Option<&Folder>,
 ) -> Result<Option<Fitted>> {
@@ -123,7 +123,7 @@ pub fn fit(
     let mut session = config.begin(&training)?;
     let mut clock = Clock::default();
     if let Some(folder) = folder {
-        say_what_is_left_out(opened, split);
+        report_dropped(opened, split);
         // The configuration is overwritten only when it is known to fit the checkpoint.
         clock = folder.resume(&mut session)?;
         folder.run.save_config(&config.to_toml()?)?;

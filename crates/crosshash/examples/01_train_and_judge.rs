@@ -10,7 +10,7 @@
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use crosshash::Config;
-use crosshash::data::{Choice, Dataset, Dense, Features, Modality, Plan, Texts};
+use crosshash::data::{Dataset, Dense, Features, Modality, Selection, SplitSpec, Texts};
 use crosshash::encode::encode;
 use crosshash::evaluate::{Coded, every_direction};
 use crosshash_codes::Labels;
@@ -26,10 +26,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // A fifth of the items will ask. They are out of reach of everything that learns: training
     // code is handed `Training`, which has no way to them. A tenth is held out to choose the
     // best epoch by.
-    let plan = Plan {
-        query: Some(Choice::Share(0.2)),
-        validation: Some(Choice::Share(0.1)),
-        ..Plan::default()
+    let plan = SplitSpec {
+        query: Some(Selection::Share(0.2)),
+        validation: Some(Selection::Share(0.1)),
+        ..SplitSpec::default()
     };
     let split = plan.draw(&dataset)?;
     let training = dataset.training(&split);

@@ -13,14 +13,14 @@
 use std::ops::ControlFlow;
 
 use crosshash::Config;
-use crosshash::data::{self, Choice};
+use crosshash::data::{self, Selection};
 use crosshash::train::Step;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // `open` takes a folder with a manifest, a manifest, or this name.
     let opened = data::open("emoji".as_ref(), None)?;
-    let mut plan = opened.plan.clone().unwrap_or_default();
-    plan.validation = Some(Choice::Share(0.05));
+    let mut plan = opened.split_spec.clone().unwrap_or_default();
+    plan.validation = Some(Selection::Share(0.05));
     let split = plan.draw(&opened.dataset)?;
     let training = opened.dataset.training(&split);
     let config = Config::parse(

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use crate::backbone::{self, Loaded, Weights};
-use crate::data::{Features, Opened};
+use crate::data::{Features, LoadedDataset};
 use crate::encode::Encoder as _;
 use crate::extract::{Extracted, Extraction, extract};
 use crate::picture::Limits;
@@ -93,7 +93,7 @@ impl FeatureExtractor<'_> {
     }
 }
 
-impl Opened {
+impl LoadedDataset {
     /// Selects the backbone of a modality, or none.
     pub fn set_backbone(&mut self, modality: &str, backbone: Option<&str>) -> Result<()> {
         let features = self.dataset.modality(modality)?.features();
@@ -133,7 +133,7 @@ impl Opened {
         mut self,
         model: &Model,
         extractor: &FeatureExtractor<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<LoadedDataset> {
         self.set_backbones_of(model);
         let names: Vec<String> =
             model.modalities().iter().map(|&name| name.to_owned()).collect();
@@ -146,7 +146,7 @@ impl Opened {
         mut self,
         modalities: &[String],
         extractor: &FeatureExtractor<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<LoadedDataset> {
         for (modality, name) in self.backbones.clone() {
             if !modalities.is_empty() && !modalities.contains(&modality) {
                 continue;

@@ -8,12 +8,12 @@
 //!
 //! ```
 //! use crosshash::Config;
-//! use crosshash::data::{self, Choice, Plan};
+//! use crosshash::data::{self, Selection, SplitSpec};
 //! use crosshash::encode::encode;
 //!
 //! # fn main() -> crosshash::Result<()> {
 //! let opened = data::open("emoji".as_ref(), None)?;
-//! let plan = Plan { query: Some(Choice::Share(0.1)), ..Plan::default() };
+//! let plan = SplitSpec { query: Some(Selection::Share(0.1)), ..SplitSpec::default() };
 //! let split = plan.draw(&opened.dataset)?;
 //! let training = opened.dataset.training(&split);
 //!

@@ -7,7 +7,9 @@ use std::sync::LazyLock;
 
 use crosshash::backbone;
 use crosshash::data::emoji::{self, Hand};
-use crosshash::data::{Choice, Dataset, Features, Modality, Part, Plan, descriptor};
+use crosshash::data::{
+    Dataset, Features, Modality, Part, Selection, SplitSpec, descriptor,
+};
 use crosshash::picture::{Limits, Picture, decode};
 
 static EMOJI: LazyLock<Dataset> = LazyLock::new(|| emoji::dataset().unwrap());
@@ -30,8 +32,8 @@ fn counts_are_stable() {
         EMOJI.modalities().iter().map(|m| (m.name(), m.len())).collect();
     assert_eq!(sizes, [("picture", 1812), ("drawing", 1197), ("words", 1812)]);
     assert_eq!(EMOJI.label_names().len(), 102);
-    let left_out: Vec<usize> = EMOJI.left_out().iter().map(|l| l.items).collect();
-    assert_eq!(left_out, [1690, 9]);
+    let dropped: Vec<usize> = EMOJI.dropped().iter().map(|l| l.items).collect();
+    assert_eq!(dropped, [1690, 9]);
 }
 
 #[test]
@@ -94,7 +96,11 @@ fn no_raster_is_blank() {
 
 #[test]
 fn splits_keep_families_together() {
-    let plan = Plan { query: Some(Choice::Share(0.2)), stratify: true, ..Plan::default() };
+    let plan = SplitSpec {
+        query: Some(Selection::Share(0.2)),
+        stratify: true,
+        ..SplitSpec::default()
+    };
     let split = plan.draw(&EMOJI).unwrap();
     let mut part_of: HashMap<&str, Part> = HashMap::new();
     for (k, modality) in EMOJI.modalities().iter().enumerate() {

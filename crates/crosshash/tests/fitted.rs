@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use crosshash::data::{
-    Analysis, Choice, Dataset, Dense, Features, Modality, Plan, Standardiser, Vocabulary,
-    Weights,
+    Analysis, Dataset, Dense, Features, Modality, Selection, SplitSpec, Standardiser,
+    Vocabulary, Weights,
 };
 use crosshash_codes::Labels;
 
@@ -17,8 +17,8 @@ fn dataset(features: Features) -> Dataset {
 }
 
 /// The last item asks, the others train.
-fn last_asks(n: usize) -> Plan {
-    Plan { query: Some(Choice::Rows(n - 1, n)), ..Plan::default() }
+fn last_asks(n: usize) -> SplitSpec {
+    SplitSpec { query: Some(Selection::Rows(n - 1, n)), ..SplitSpec::default() }
 }
 
 #[test]

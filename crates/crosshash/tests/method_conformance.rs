@@ -3,7 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
-use crosshash::data::{Choice, Dataset, Dense, Features, Modality, Plan, Split, Texts};
+use crosshash::data::{
+    Dataset, Dense, Features, Modality, Selection, Split, SplitSpec, Texts,
+};
 use crosshash::encode::{Encoder as _, encode};
 use crosshash::evaluate::{Coded, every_direction};
 use crosshash::method::{METHODS, MethodInfo};
@@ -63,8 +65,8 @@ fn dataset(second: Second) -> Dataset {
 }
 
 fn split(dataset: &Dataset) -> Split {
-    let share = |share| Some(Choice::Share(share));
-    Plan { query: share(0.2), validation: share(0.1), ..Plan::default() }
+    let share = |share| Some(Selection::Share(share));
+    SplitSpec { query: share(0.2), validation: share(0.1), ..SplitSpec::default() }
         .draw(dataset)
         .unwrap()
 }

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use crosshash::data::{
-    Dataset, Features, OpenOptions, Opened, ReadLimits, inspect, open, open_with,
+    Dataset, Features, LoadedDataset, OpenOptions, ReadLimits, inspect, open, open_with,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -32,7 +32,7 @@ fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
     dir
 }
 
-fn with_fixtures(manifest: &str) -> Opened {
+fn with_fixtures(manifest: &str) -> LoadedDataset {
     let dir = folder(&[("dataset.toml", manifest.as_bytes())]);
     open(dir.path(), Some(&fixtures())).unwrap()
 }
@@ -164,7 +164,7 @@ fn tables_and_pictures_meet_by_id() {
     assert_eq!(image.labels().histogram(), [1, 2]);
     let left: Vec<String> = opened
         .dataset
-        .left_out()
+        .dropped()
         .iter()
         .map(|left| format!("{}: {} {}", left.modality, left.items, left.reason))
         .collect();

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use crosshash::data::{
-    Choice, Dataset, Dense, Features, Modality, Part, Parts, Plan, Split,
+    Dataset, Dense, Features, Modality, Part, Parts, Selection, Split, SplitSpec,
 };
 use crosshash_codes::Labels;
 use proptest::prelude::*;
@@ -48,12 +48,12 @@ fn ids_in<'a>(dataset: &'a Dataset, split: &Split, part: Part) -> HashSet<&'a st
 #[test]
 fn training_sees_neither_queries_nor_their_pairs() {
     let dataset = paired(400);
-    let plan = Plan {
+    let plan = SplitSpec {
         seed: 3,
-        query: Some(Choice::Count(60)),
-        train: Some(Choice::Count(200)),
-        validation: Some(Choice::Count(40)),
-        ..Plan::default()
+        query: Some(Selection::Count(60)),
+        train: Some(Selection::Count(200)),
+        validation: Some(Selection::Count(40)),
+        ..SplitSpec::default()
     };
     let split = plan.draw(&dataset).unwrap();
     let queries = ids_in(&dataset, &split, Part::Query);
@@ -75,8 +75,8 @@ fn training_sees_neither_queries_nor_their_pairs() {
 fn the_queries_do_not_depend_on_the_training_size() {
     let dataset = paired(300);
     let with = |train| {
-        let (query, train) = (Some(Choice::Share(0.1)), Some(Choice::Count(train)));
-        Plan { seed: 9, query, train, ..Plan::default() }.draw(&dataset).unwrap()
+        let (query, train) = (Some(Selection::Share(0.1)), Some(Selection::Count(train)));
+        SplitSpec { seed: 9, query, train, ..SplitSpec::default() }.draw(&dataset).unwrap()
     };
     let (small, large) = (with(10), with(200));
     assert_eq!(
@@ -95,7 +95,7 @@ fn the_hash_does_not_depend_on_the_order_of_rows() {
         let classes = 1;
         let m = modality("image", ids, classes);
         let dataset = Dataset::new("trial", names(classes), vec![m]).unwrap();
-        let plan = Plan { query: Some(Choice::Count(7)), ..Plan::default() };
+        let plan = SplitSpec { query: Some(Selection::Count(7)), ..SplitSpec::default() };
         plan.draw(&dataset).unwrap().hash()
     };
     assert_eq!(of(&ids(0..50)), of(&turned));
@@ -110,9 +110,9 @@ fn a_group_stays_together() {
     let photo_ids: Vec<String> = (0..n / 4).map(|i| format!("photo{i}")).collect();
     let photo = modality("photo", &photo_ids, 5);
     let dataset = Dataset::new("sketches", names(5), vec![sketch, photo]).unwrap();
-    let (query, validation) = (Some(Choice::Count(100)), Some(Choice::Share(0.1)));
+    let (query, validation) = (Some(Selection::Count(100)), Some(Selection::Share(0.1)));
     let stratify = true;
-    let plan = Plan { seed: 1, stratify, query, validation, ..Plan::default() };
+    let plan = SplitSpec { seed: 1, stratify, query, validation, ..SplitSpec::default() };
     let split = plan.draw(&dataset).unwrap();
     let units = |part| -> HashSet<&str> {
         let each = dataset.modalities().iter().enumerate();
@@ -146,26 +146,28 @@ fn given_columns_make_the_parts_and_the_rest_is_counted() {
     };
     let image = modality("image", &ids(0..40), 3).with_marks(marks(40)).unwrap();
     let dataset = Dataset::new("given", names(3), vec![image]).unwrap();
-    let value = |value: &str| Some(Choice::Marked(vec![value.to_owned()]));
-    let plan = Plan {
+    let value = |value: &str| Some(Selection::Marked(vec![value.to_owned()]));
+    let plan = SplitSpec {
         query: value("test"),
         database: value("train"),
-        train: Some(Choice::Count(12)),
-        ..Plan::default()
+        train: Some(Selection::Count(12)),
+        ..SplitSpec::default()
     };
     let split = plan.draw(&dataset).unwrap();
     let sizes = Part::ALL.map(|part| split.items(0, part).len());
     assert_eq!(sizes, [12, 0, 10, 20]);
-    assert_eq!(split.left_out().len(), 1);
-    assert_eq!(split.left_out()[0].items, 10);
-    assert!(split.left_out()[0].reason.contains("none"), "{:?}", split.left_out());
+    assert_eq!(split.dropped().len(), 1);
+    assert_eq!(split.dropped()[0].items, 10);
+    assert!(split.dropped()[0].reason.contains("none"), "{:?}", split.dropped());
 
-    let err = Plan { query: value("tset"), ..Plan::default() }.draw(&dataset).unwrap_err();
+    let err = SplitSpec { query: value("tset"), ..SplitSpec::default() }
+        .draw(&dataset)
+        .unwrap_err();
     assert_eq!(
         err.to_string(),
         "split, query: no value of the split column named \"tset\"; there are: none, test, train"
     );
-    let too_many = Plan { train: Some(Choice::Count(41)), ..Plan::default() };
+    let too_many = SplitSpec { train: Some(Selection::Count(41)), ..SplitSpec::default() };
     assert_eq!(
         too_many.draw(&dataset).unwrap_err().to_string(),
         "split, train: 41 items are asked for, there are 40"
@@ -181,8 +183,9 @@ fn strata_keep_their_shares() {
     let features = Features::Dense(Dense::from_floats(1, vec![0.0; 1000]).unwrap());
     let image = Modality::new("image", ids(0..1000), features, labels).unwrap();
     let dataset = Dataset::new("strata", names(12), vec![image]).unwrap();
-    let query = Some(Choice::Share(0.2));
-    let split = Plan { stratify: true, query, ..Plan::default() }.draw(&dataset).unwrap();
+    let query = Some(Selection::Share(0.2));
+    let split =
+        SplitSpec { stratify: true, query, ..SplitSpec::default() }.draw(&dataset).unwrap();
     assert_eq!(split.items(0, Part::Query).len(), 200);
     let drawn = dataset.queries(&split, "image").unwrap().labels().histogram();
     let all = dataset.modalities()[0].labels().histogram();
@@ -220,10 +223,10 @@ fn grouped(n: usize, groups: Vec<String>) -> Dataset {
 #[test]
 fn groups_of_one_modality_bind_the_pairs_in_another() {
     let dataset = grouped(30, (0..30).map(|i| format!("g{}", i / 3)).collect());
-    let plan = Plan {
-        query: Some(Choice::Share(0.2)),
-        validation: Some(Choice::Share(0.2)),
-        ..Plan::default()
+    let plan = SplitSpec {
+        query: Some(Selection::Share(0.2)),
+        validation: Some(Selection::Share(0.2)),
+        ..SplitSpec::default()
     };
     let split = plan.draw(&dataset).unwrap();
     for part in Part::ALL {
@@ -240,7 +243,7 @@ fn groups_of_one_modality_bind_the_pairs_in_another() {
 #[test]
 fn items_with_an_empty_group_stand_for_themselves() {
     let dataset = grouped(30, vec![String::new(); 30]);
-    let plan = Plan { query: Some(Choice::Count(7)), ..Plan::default() };
+    let plan = SplitSpec { query: Some(Selection::Count(7)), ..SplitSpec::default() };
     let split = plan.draw(&dataset).unwrap();
     assert_eq!(split.items(0, Part::Query).len(), 7);
     assert!(split.notes().is_empty(), "{:?}", split.notes());
@@ -249,7 +252,7 @@ fn items_with_an_empty_group_stand_for_themselves() {
 #[test]
 fn sizes_that_fall_short_are_said() {
     let dataset = grouped(32, (0..32).map(|i| format!("g{}", i / 8)).collect());
-    let plan = Plan { query: Some(Choice::Count(20)), ..Plan::default() };
+    let plan = SplitSpec { query: Some(Selection::Count(20)), ..SplitSpec::default() };
     let split = plan.draw(&dataset).unwrap();
     assert_eq!(split.items(0, Part::Query).len(), 16);
     assert_eq!(
@@ -268,11 +271,12 @@ fn parts_that_contradict_each_other_are_refused() {
         .unwrap();
     let dataset = Dataset::new("marked", names(3), vec![image]).unwrap();
     let marked = |values: &[&str]| {
-        Some(Choice::Marked(values.iter().map(|&value| value.to_owned()).collect()))
+        Some(Selection::Marked(values.iter().map(|&value| value.to_owned()).collect()))
     };
-    let fault = |plan: Plan| plan.draw(&dataset).unwrap_err().to_string();
-    let rows = |from, to| Some(Choice::Rows(from, to));
-    let text = fault(Plan { query: rows(0, 10), train: rows(5, 20), ..Plan::default() });
+    let fault = |plan: SplitSpec| plan.draw(&dataset).unwrap_err().to_string();
+    let rows = |from, to| Some(Selection::Rows(from, to));
+    let text =
+        fault(SplitSpec { query: rows(0, 10), train: rows(5, 20), ..SplitSpec::default() });
     let (first, last) = (&ids(5..6)[0], &ids(9..10)[0]);
     assert_eq!(
         text,
@@ -282,20 +286,26 @@ fn parts_that_contradict_each_other_are_refused() {
         )
     );
     let both = ["train", "test"];
-    let text =
-        fault(Plan { query: marked(&["test"]), train: marked(&both), ..Plan::default() });
+    let text = fault(SplitSpec {
+        query: marked(&["test"]),
+        train: marked(&both),
+        ..SplitSpec::default()
+    });
     assert!(text.starts_with("split: 10 items are both in query and in train"), "{text}");
-    let text = fault(Plan {
+    let text = fault(SplitSpec {
         query: marked(&["test"]),
         database: marked(&both),
-        ..Plan::default()
+        ..SplitSpec::default()
     });
     assert!(
         text.starts_with("split: 10 items are both in query and in database"),
         "{text}"
     );
-    let text =
-        fault(Plan { train: rows(0, 10), validation: rows(9, 12), ..Plan::default() });
+    let text = fault(SplitSpec {
+        train: rows(0, 10),
+        validation: rows(9, 12),
+        ..SplitSpec::default()
+    });
     assert!(
         text.starts_with("split: 1 items are both in train and in validation"),
         "{text}"
@@ -340,8 +350,8 @@ proptest! {
             .with_groups((n / 2..n + 3).map(|i| format!("g{}", i / groups)).collect())
             .unwrap();
         let dataset = Dataset::new("any", names(3), vec![image, text]).unwrap();
-        let (query, validation) = (Some(Choice::Share(query)), Some(Choice::Share(validation)));
-        let plan = Plan { seed, stratify, query, validation, ..Plan::default() };
+        let (query, validation) = (Some(Selection::Share(query)), Some(Selection::Share(validation)));
+        let plan = SplitSpec { seed, stratify, query, validation, ..SplitSpec::default() };
         // `Split::new` refuses every leak, so a split that is made has none.
         match plan.draw(&dataset) {
             Ok(split) => prop_assert_eq!(plan.draw(&dataset).unwrap(), split),

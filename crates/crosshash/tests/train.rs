@@ -5,7 +5,9 @@
 
 use std::ops::ControlFlow;
 
-use crosshash::data::{Choice, Dataset, Dense, Features, Modality, Plan, Split, Texts};
+use crosshash::data::{
+    Dataset, Dense, Features, Modality, Selection, Split, SplitSpec, Texts,
+};
 use crosshash::encode::{Encoder as _, encode};
 use crosshash::evaluate::{Coded, every_direction, mean_map};
 use crosshash::train::{Step, TrainingSession};
@@ -67,8 +69,9 @@ fn dataset(pairing: Pairing) -> Dataset {
 }
 
 fn split(dataset: &Dataset) -> Split {
-    let share = |share| Some(Choice::Share(share));
-    let plan = Plan { query: share(0.2), validation: share(0.1), ..Plan::default() };
+    let share = |share| Some(Selection::Share(share));
+    let plan =
+        SplitSpec { query: share(0.2), validation: share(0.1), ..SplitSpec::default() };
     plan.draw(dataset).unwrap()
 }
 

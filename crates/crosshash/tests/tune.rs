@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use crosshash::data::{
-    Choice, Dataset, Features, Modality, PicturePlace, Pictures, Plan, Split,
+    Dataset, Features, Modality, PicturePlace, Pictures, Selection, Split, SplitSpec,
 };
 use crosshash::encode::{Encoder as _, encode};
 use crosshash::evaluate::{Coded, every_direction, mean_map};
@@ -73,7 +73,7 @@ fn dataset(folder: &Path) -> Dataset {
 }
 
 fn split(dataset: &Dataset) -> Split {
-    let plan = Plan { query: Some(Choice::Share(0.3)), ..Plan::default() };
+    let plan = SplitSpec { query: Some(Selection::Share(0.3)), ..SplitSpec::default() };
     plan.draw(dataset).unwrap()
 }
 

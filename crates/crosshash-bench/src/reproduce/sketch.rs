@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use crosshash::Config;
-use crosshash::data::{self, Dataset, Opened};
+use crosshash::data::{self, Dataset, LoadedDataset};
 use crosshash::evaluate::{Coded, every_direction};
 use crosshash_codes::eval::Options;
 use serde::Serialize;
@@ -190,7 +190,7 @@ fn tuned_weights(args: &Args) -> Result<PathBuf> {
 }
 
 /// Trains once and judges twice; `None` if the user stopped it.
-fn trained(what: &str, config: &Config, opened: &Opened) -> Result<Option<Row>> {
+fn trained(what: &str, config: &Config, opened: &LoadedDataset) -> Result<Option<Row>> {
     let started = Instant::now();
     let split = split(opened, config.validation())?;
     let Some(fitted) = fit(config, opened, &split, None)? else { return Ok(None) };
@@ -241,7 +241,7 @@ fn trained(what: &str, config: &Config, opened: &Opened) -> Result<Option<Row>> 
 }
 
 /// Every so many-th category, with all its photos and sketches.
-fn some_categories(opened: Opened, count: usize) -> Result<Opened> {
+fn some_categories(opened: LoadedDataset, count: usize) -> Result<LoadedDataset> {
     let names = opened.dataset.label_names().to_vec();
     let chosen: Vec<usize> = (0..count).map(|k| k * names.len() / count).collect();
     let mut modalities = Vec::new();
@@ -253,7 +253,7 @@ fn some_categories(opened: Opened, count: usize) -> Result<Opened> {
         modalities.push(modality.select(&items));
     }
     let dataset = Dataset::new(opened.dataset.name(), names, modalities)?;
-    Ok(Opened { dataset, ..opened })
+    Ok(LoadedDataset { dataset, ..opened })
 }
 
 /// How many categories have items.

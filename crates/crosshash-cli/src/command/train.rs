@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::data::{Opened, Split};
+use crosshash::data::{LoadedDataset, Split};
 use crosshash::evaluate::{Coded, Direction, every_direction};
 use crosshash::{Config, DirectionReport, RunDir, RunReport};
 use crosshash_codes::eval::Options;
@@ -163,7 +163,7 @@ pub(crate) fn complete(
     run: &RunDir,
     data: DataSource<'_>,
     config: &Config,
-    opened: &Opened,
+    opened: &LoadedDataset,
     split: &Split,
     fitted: &Fitted,
 ) -> Result<(String, Vec<Direction>)> {
@@ -180,7 +180,7 @@ pub(crate) fn complete(
     drop(progress);
     let name = format!("{}, {} bits", config.method().name, config.bits().get());
     convergence::draw(&run.convergence_plot_path(), &[(&name, history, *best)])?;
-    let left_out = opened.dataset.left_out().iter().chain(split.left_out());
+    let left_out = opened.dataset.dropped().iter().chain(split.dropped());
     let left_out =
         left_out.map(|left| (left.modality.clone(), left.reason.clone(), left.items));
     let report = run.save_report(&RunReport {

@@ -25,7 +25,7 @@ pub(crate) struct Data {
     dataset: Dataset,
     /// By modality, then id.
     by_id: Vec<HashMap<String, usize>>,
-    /// Opened archives.
+    /// LoadedDataset archives.
     archives: Mutex<HashMap<PathBuf, zip::ZipArchive<BufReader<std::fs::File>>>>,
 }
 

@@ -10,7 +10,7 @@ use super::manifest::{
     ArrayFile, Items, KeyedArray, LabelSource, Manifest, Many, ModalitySource, SplitSource,
 };
 use super::read::{self, Cell, Wanted};
-use super::{Choice, Features};
+use super::{Features, Selection};
 use crate::{Error, Result};
 
 /// A layout.
@@ -88,7 +88,7 @@ pub fn import(source: &Path, out: &Path, kind: Option<Kind>) -> Result<Proposal>
     manifest.name = source.file_stem().map(|name| name.to_string_lossy().into_owned());
     if manifest.split.is_none() {
         notes.push("split: a tenth of the items asks, drawn with seed 0".to_owned());
-        let query = Some(Choice::Share(0.1));
+        let query = Some(Selection::Share(0.1));
         manifest.split = Some(SplitSource { query, ..SplitSource::default() });
     }
     Ok(Proposal { manifest, notes })
@@ -318,7 +318,7 @@ fn given_split(
     let values: BTreeSet<String> = cells.iter().map(Cell::text).collect();
     let one = |names: &[&str]| {
         let value = names.iter().find(|name| values.contains(**name));
-        value.map(|value| Choice::Marked(vec![(*value).to_owned()]))
+        value.map(|value| Selection::Marked(vec![(*value).to_owned()]))
     };
     let (query, database) = (one(&["query", "test"]), one(&["database", "train"]));
     if query.is_none() || database.is_none() {

@@ -13,7 +13,7 @@ use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::{Analysis, Choice, Plan};
+use super::{Analysis, Selection, SplitSpec};
 use crate::{Error, Result};
 
 /// The name of a manifest in its folder.
@@ -148,19 +148,19 @@ pub struct SplitSource {
     /// What stays together.
     pub group: Option<Group>,
     /// Items that ask.
-    pub query: Option<Choice>,
+    pub query: Option<Selection>,
     /// Items that training is judged by.
-    pub validation: Option<Choice>,
+    pub validation: Option<Selection>,
     /// Items that are learnt from.
-    pub train: Option<Choice>,
+    pub train: Option<Selection>,
     /// Items that are searched.
-    pub database: Option<Choice>,
+    pub database: Option<Selection>,
 }
 
 impl SplitSource {
-    /// The plan it describes.
-    pub fn plan(&self) -> Plan {
-        Plan {
+    /// The specification it describes.
+    pub fn spec(&self) -> SplitSpec {
+        SplitSpec {
             seed: self.seed,
             stratify: self.stratify,
             query: self.query.clone(),

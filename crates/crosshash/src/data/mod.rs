@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `features.rs`, `dense.rs`, `sparse.rs` | what an item consists of |
 //! | `modality.rs` | items with ids, features, labels, groups |
-//! | `split.rs`, `plan.rs`, `draw.rs`, `units.rs` | train, validation, query, database; how they are drawn, and what stays together |
+//! | `split.rs`, `split_spec.rs`, `sampling.rs`, `groups.rs` | train, validation, query, database; how they are drawn, and what stays together |
 //! | `training.rs` | all that training code gets to see |
 //! | `normalise.rs`, `text/` | what is fitted on it: means and deviations, vocabularies |
 //! | `manifest.rs`, `open.rs`, `resolve.rs` | from `dataset.toml` to a [`Dataset`] |
@@ -18,9 +18,9 @@
 
 mod bytes;
 mod dense;
-mod draw;
 pub mod emoji;
 mod features;
+mod groups;
 pub mod import;
 pub mod inspect;
 mod limits;
@@ -28,16 +28,16 @@ mod manifest;
 mod modality;
 mod normalise;
 mod open;
-mod plan;
 mod read;
 mod resolve;
+mod sampling;
 mod sparse;
 mod split;
+mod split_spec;
 mod spool;
 pub mod synth;
 mod text;
 mod training;
-mod units;
 
 pub(crate) use bytes::Bytes;
 pub use crosshash_features::{PicturePlace, Pictures, Raster, descriptor};
@@ -50,11 +50,11 @@ pub use manifest::{
 };
 pub use modality::{Modality, View};
 pub use normalise::{Normaliser, Standardiser};
-pub use open::{OpenOptions, Opened, open, open_with};
-pub use plan::{Choice, Plan};
+pub use open::{LoadedDataset, OpenOptions, open, open_with};
 pub use read::{READERS, Reader};
 pub use sparse::Sparse;
 pub use split::{Part, Parts, Split};
+pub use split_spec::{Selection, SplitSpec};
 pub use text::{Analyser, Analysis, Language, Vocabulary, Weights};
 pub use training::Training;
 
@@ -84,12 +84,12 @@ pub struct Dataset {
     name: String,
     label_names: Vec<String>,
     modalities: Vec<Modality>,
-    left_out: Vec<LeftOut>,
+    dropped: Vec<Dropped>,
 }
 
 /// Items that were read but are not used, and why: nothing is dropped in silence.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct LeftOut {
+pub struct Dropped {
     /// The modality.
     pub modality: String,
     /// Why they are left out.
@@ -134,13 +134,13 @@ impl Dataset {
                 share_a_label(&label_names, other, modality)?;
             }
         }
-        Ok(Dataset { name: name.into(), label_names, modalities, left_out: Vec::new() })
+        Ok(Dataset { name: name.into(), label_names, modalities, dropped: Vec::new() })
     }
 
     /// Notes what was read but is not in the modalities.
     #[must_use]
-    pub fn with_left_out(mut self, left_out: Vec<LeftOut>) -> Dataset {
-        self.left_out = left_out;
+    pub fn with_dropped(mut self, dropped: Vec<Dropped>) -> Dataset {
+        self.dropped = dropped;
         self
     }
 
@@ -173,8 +173,8 @@ impl Dataset {
     }
 
     /// What was read but is not used.
-    pub fn left_out(&self) -> &[LeftOut] {
-        &self.left_out
+    pub fn dropped(&self) -> &[Dropped] {
+        &self.dropped
     }
 
     /// The training and validation items of a split: all that training code is handed.

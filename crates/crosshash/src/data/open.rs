@@ -10,7 +10,7 @@ use super::manifest::{
 use super::read::{self, Table, Wanted};
 use super::resolve::{self, Given};
 use super::{
-    Dataset, Dense, Features, LeftOut, Modality, Plan, ReadLimits, Split, Texts, emoji,
+    Dataset, Dense, Dropped, Features, Modality, ReadLimits, Split, SplitSpec, Texts, emoji,
 };
 use crate::backbone::Origin;
 use crate::extract::Extracted;
@@ -18,26 +18,26 @@ use crate::{Error, Result};
 
 /// A data set with what its manifest says about it.
 #[derive(Debug, Clone)]
-pub struct Opened {
+pub struct LoadedDataset {
     /// The data set.
     pub dataset: Dataset,
     /// How to split it, if the manifest says.
-    pub plan: Option<Plan>,
+    pub split_spec: Option<SplitSpec>,
     /// The backbones that make rows of modalities, where the manifest says.
     pub backbones: BTreeMap<String, String>,
     /// The manifest as typed.
     pub manifest: Manifest,
 }
 
-impl Opened {
+impl LoadedDataset {
     /// Draws the split that the manifest describes.
     pub fn split(&self) -> Result<Split> {
-        let plan = self.plan.as_ref().ok_or_else(|| {
+        let spec = self.split_spec.as_ref().ok_or_else(|| {
             Error::content(
                 "the manifest has no [split]; say how queries and database are made",
             )
         })?;
-        plan.draw(&self.dataset)
+        spec.draw(&self.dataset)
     }
 
     /// With the rows of a backbone as features of a modality; items without one are left out.
@@ -46,12 +46,12 @@ impl Opened {
         modality: &str,
         given: Extracted,
         origin: Origin,
-    ) -> Result<Opened> {
+    ) -> Result<LoadedDataset> {
         let at = self.dataset.modality_idx(modality)?;
         let mut all = self.dataset.modalities().to_vec();
-        let mut left_out = self.dataset.left_out().to_vec();
+        let mut dropped = self.dataset.dropped().to_vec();
         if given.kept.len() < all[at].len() {
-            left_out.push(LeftOut {
+            dropped.push(Dropped {
                 modality: modality.to_owned(),
                 reason: "pictures that cannot be read".into(),
                 items: all[at].len() - given.kept.len(),
@@ -61,15 +61,14 @@ impl Opened {
         let rows = Dense::from_floats(given.rows.width(), given.rows.into_values())?;
         all[at] = all[at].clone().with_features(Features::Dense(rows), origin)?;
         let names = self.dataset.label_names().to_vec();
-        self.dataset =
-            Dataset::new(self.dataset.name(), names, all)?.with_left_out(left_out);
+        self.dataset = Dataset::new(self.dataset.name(), names, all)?.with_dropped(dropped);
         Ok(self)
     }
 }
 
 /// Opens the data set of a manifest or its folder; its files are looked for in `root`, or else
 /// beside the manifest. `emoji`, where nothing of that name exists, is the built-in data set.
-pub fn open(path: &Path, root: Option<&Path>) -> Result<Opened> {
+pub fn open(path: &Path, root: Option<&Path>) -> Result<LoadedDataset> {
     open_with(
         path,
         &OpenOptions { root: root.map(Path::to_owned), ..OpenOptions::default() },
@@ -86,7 +85,7 @@ pub struct OpenOptions {
 }
 
 /// As [`open`], with all options.
-pub fn open_with(path: &Path, options: &OpenOptions) -> Result<Opened> {
+pub fn open_with(path: &Path, options: &OpenOptions) -> Result<LoadedDataset> {
     if path == Path::new(emoji::NAME) && !path.exists() {
         return emoji::open();
     }
@@ -102,7 +101,7 @@ fn assemble(
     root: &Path,
     path: &Path,
     budget: &Budget,
-) -> Result<Opened> {
+) -> Result<LoadedDataset> {
     if manifest.modality.is_empty() {
         return Err(Error::content(
             "no modality; write e.g. [modality.image] with features = \"image.npy\"",
@@ -110,7 +109,7 @@ fn assemble(
     }
     let tables = Tables::read(&manifest, root, budget)?;
     let mut sources = Vec::new();
-    let mut left_out = Vec::new();
+    let mut dropped = Vec::new();
     for (name, source) in &manifest.modality {
         let context = |err: Error| match err {
             Error::File { .. } | Error::Io(_) => err,
@@ -118,7 +117,7 @@ fn assemble(
         };
         let part =
             PartOf { manifest: &manifest, root, name, source, tables: &tables, budget };
-        sources.push(part.gather(&mut left_out).map_err(context)?);
+        sources.push(part.gather(&mut dropped).map_err(context)?);
     }
     let (label_names, labels) = resolve::labels(&manifest, root, &sources)?;
     let mut modalities = Vec::new();
@@ -140,9 +139,9 @@ fn assemble(
     let name = manifest.name.clone();
     let name = name.or_else(|| Some(folder?.to_string_lossy().into_owned()));
     let dataset = Dataset::new(name.unwrap_or_default(), label_names, modalities)?;
-    Ok(Opened {
-        dataset: dataset.with_left_out(left_out),
-        plan: manifest.split.as_ref().map(super::manifest::SplitSource::plan),
+    Ok(LoadedDataset {
+        dataset: dataset.with_dropped(dropped),
+        split_spec: manifest.split.as_ref().map(super::manifest::SplitSource::spec),
         backbones: manifest
             .modality
             .iter()
@@ -194,7 +193,7 @@ impl PartOf<'_> {
         })
     }
 
-    fn gather(&self, left_out: &mut Vec<LeftOut>) -> Result<Source> {
+    fn gather(&self, dropped: &mut Vec<Dropped>) -> Result<Source> {
         let table =
             self.items().map(|items| self.tables.get(self.root, items)).transpose()?;
         let given = [
@@ -212,7 +211,7 @@ impl PartOf<'_> {
         let mut note = |reason: String, items: usize| {
             // A value that never occurs is noted with no items: the inspector warns.
             if items > 0 || reason.starts_with("leave_out") {
-                left_out.push(LeftOut { modality: self.name.to_owned(), reason, items });
+                dropped.push(Dropped { modality: self.name.to_owned(), reason, items });
             }
         };
         if let Some(pictures) = &self.source.pictures {

@@ -11,8 +11,8 @@ use std::collections::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::units::Units;
-use super::{Dataset, LeftOut, Modality};
+use super::groups::ItemGroups;
+use super::{Dataset, Dropped, Modality};
 use crate::{Error, Result};
 
 /// A part of a split.
@@ -74,7 +74,7 @@ impl Parts {
 pub struct Split {
     parts: Vec<Parts>, // by modality
     hash: u64,
-    left_out: Vec<LeftOut>,
+    dropped: Vec<Dropped>,
     notes: Vec<String>,
 }
 
@@ -97,8 +97,8 @@ impl Split {
             return Err(Error::content("the split leaves nothing to train on"));
         }
         let hash = hash(pairs());
-        let left_out = left_out(pairs());
-        Ok(Split { parts, hash, left_out, notes: Vec::new() })
+        let dropped = dropped(pairs());
+        Ok(Split { parts, hash, dropped, notes: Vec::new() })
     }
 
     /// The items of one part of a modality, by its number.
@@ -137,8 +137,8 @@ impl Split {
     }
 
     /// Items that are in no part.
-    pub fn left_out(&self) -> &[LeftOut] {
-        &self.left_out
+    pub fn dropped(&self) -> &[Dropped] {
+        &self.dropped
     }
 }
 
@@ -169,7 +169,7 @@ fn check_items(modality: &Modality, parts: &Parts) -> Result<()> {
 /// No unit on both sides of a wall, in whatever modalities: queries are unknown to training and
 /// validation, and what training is judged by is not learnt from.
 fn check_apart(dataset: &Dataset, parts: &[Parts]) -> Result<()> {
-    let units = Units::new(dataset);
+    let units = ItemGroups::new(dataset);
     let items = |part: Part| {
         parts
             .iter()
@@ -227,7 +227,7 @@ fn hash<'a>(pairs: impl Iterator<Item = (&'a Modality, &'a Parts)>) -> u64 {
     state.digest()
 }
 
-fn left_out<'a>(pairs: impl Iterator<Item = (&'a Modality, &'a Parts)>) -> Vec<LeftOut> {
+fn dropped<'a>(pairs: impl Iterator<Item = (&'a Modality, &'a Parts)>) -> Vec<Dropped> {
     let mut all = Vec::new();
     for (modality, parts) in pairs {
         let mut used = vec![false; modality.len()];
@@ -248,7 +248,7 @@ fn left_out<'a>(pairs: impl Iterator<Item = (&'a Modality, &'a Parts)>) -> Vec<L
             }
         }
         let modality = modality.name().to_owned();
-        all.extend(counts.into_iter().map(|(reason, items)| LeftOut {
+        all.extend(counts.into_iter().map(|(reason, items)| Dropped {
             modality: modality.clone(),
             reason,
             items,

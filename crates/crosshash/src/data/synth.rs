@@ -27,7 +27,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
 use super::manifest::{ArrayFile, Items, LabelSource, Many, ModalitySource, SplitSource};
-use super::{Choice, MANIFEST, Manifest};
+use super::{MANIFEST, Manifest, Selection};
 use crate::{Error, Result};
 
 /// What to make.
@@ -172,7 +172,7 @@ fn manifest_of(recipe: &Recipe) -> Manifest {
         };
         (name.clone(), source)
     };
-    let share = |share: f64| Some(Choice::Share(share));
+    let share = |share: f64| Some(Selection::Share(share));
     Manifest {
         name: Some(format!("synthetic, {} items, seed {}", recipe.items, recipe.seed)),
         licence: Some("made by crosshash data synth; free".into()),

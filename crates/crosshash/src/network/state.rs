@@ -119,9 +119,9 @@ impl StateDict {
     }
 }
 
-type Opened = (BTreeMap<String, Vec<usize>>, Source);
+type LoadedDataset = (BTreeMap<String, Vec<usize>>, Source);
 
-fn safe_file(bytes: Bytes) -> Result<Opened> {
+fn safe_file(bytes: Bytes) -> Result<LoadedDataset> {
     let file = SafeTensors::deserialize(&bytes).map_err(not_safe)?;
     let shapes =
         file.tensors().into_iter().map(|(name, view)| (name, view.shape().to_vec()));
@@ -134,7 +134,7 @@ fn not_safe(err: safetensors::SafeTensorError) -> Error {
     ))
 }
 
-fn torch_file(path: &Path) -> Result<Opened> {
+fn torch_file(path: &Path) -> Result<LoadedDataset> {
     let reader = PytorchReader::new(path).map_err(|err| {
         Error::content(format!(
             "not a state dict that can be read without running it ({err}); save it anew with \

@@ -9,7 +9,7 @@
 //!
 //! ```
 //! use crosshash::Config;
-//! use crosshash::data::{Dataset, Dense, Features, Modality, Plan};
+//! use crosshash::data::{Dataset, Dense, Features, Modality, SplitSpec};
 //! use crosshash_codes::Labels;
 //!
 //! let rows = Dense::from_floats(2, vec![0.0, 1.0, 0.1, 0.9, 1.0, 0.0, 0.9, 0.1])?;
@@ -18,7 +18,7 @@
 //! let image = Modality::new("image", ids, Features::Dense(rows), labels)?;
 //! let names = vec!["dark".to_owned(), "light".to_owned()];
 //! let dataset = Dataset::new("tiny", names, vec![image])?;
-//! let split = Plan::default().draw(&dataset)?;
+//! let split = SplitSpec::default().draw(&dataset)?;
 //!
 //! let config = Config::parse("method = \"scdh\"\nbits = 8\nhidden = 0\nepochs = 2", &[])?;
 //! let fitted = config.fit(&dataset.training(&split), &mut ())?.expect("nothing stopped it");

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use crosshash::cosine_eval::{Judged, Outputs, every_direction_by_cosine};
-use crosshash::data::{Opened, Split, View};
+use crosshash::data::{LoadedDataset, Split, View};
 use crosshash::encode::Encoder as _;
 use crosshash::evaluate::every_direction;
 use crosshash::{Config, Model};
@@ -131,7 +131,7 @@ fn evaluate(
     trial: &mut Trial,
     config: &Config,
     model: &Model,
-    opened: &Opened,
+    opened: &LoadedDataset,
     split: &Split,
 ) -> Result<()> {
     let started = Instant::now();
@@ -159,7 +159,7 @@ fn evaluate(
 }
 
 /// The real outputs of queries and database.
-fn outputs(model: &Model, opened: &Opened, split: &Split) -> Result<Vec<Outputs>> {
+fn outputs(model: &Model, opened: &LoadedDataset, split: &Split) -> Result<Vec<Outputs>> {
     let mut all = Vec::new();
     for name in model.modalities() {
         let of = |view: &View<'_>| model.outputs(name, view.features(), &|_| {});

@@ -89,10 +89,10 @@ fn print(out: &mut impl Write, report: &Report, top: usize) -> std::io::Result<(
     }
     print_labels(out, report, top)?;
     print_split(out, report)?;
-    if !report.left_out.is_empty() {
+    if !report.dropped.is_empty() {
         writeln!(out, "\nleft out")?;
     }
-    for left in &report.left_out {
+    for left in &report.dropped {
         writeln!(out, "  {:<14} {:>8}  {}", left.modality, left.items, left.reason)?;
     }
     Ok(())

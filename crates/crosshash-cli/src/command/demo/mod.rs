@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use crosshash::Config;
-use crosshash::data::{self, Opened, Split, emoji};
+use crosshash::data::{self, LoadedDataset, Split, emoji};
 use crosshash::encode::Encoder;
 use crosshash::evaluate::{Coded, Direction, every_direction};
 use crosshash::{CodedModality, RunDir};
@@ -218,7 +218,7 @@ fn emoji_run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn trained(run: &Config, opened: &Opened, split: &Split) -> Result<Option<Fitted>> {
+fn trained(run: &Config, opened: &LoadedDataset, split: &Split) -> Result<Option<Fitted>> {
     say(format!("training {}, {} bits", run.method().name, run.bits()));
     fit(run, opened, split, None)
 }

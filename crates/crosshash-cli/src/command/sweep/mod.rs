@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use crosshash::Config;
-use crosshash::data::{Opened, Part, Split};
+use crosshash::data::{LoadedDataset, Part, Split};
 use crosshash::evaluate::every_direction;
 use crosshash_codes::eval::Options;
 use serde::{Deserialize, Serialize};
@@ -185,7 +185,7 @@ fn configured(args: &Args, text: &str, point: &Point, seed: u64) -> Result<Confi
 struct Job<'a> {
     path: &'a Path,
     config: &'a Config,
-    opened: &'a Opened,
+    opened: &'a LoadedDataset,
     validation_only: bool,
 }
 

@@ -19,8 +19,8 @@ use crosshash_codes::Labels;
 use rayon::prelude::*;
 
 use super::{
-    Choice, Dataset, Dense, Features, LeftOut, Manifest, Modality, Opened, Plan, Raster,
-    Texts, descriptor,
+    Dataset, Dense, Dropped, Features, LoadedDataset, Manifest, Modality, Raster,
+    Selection, SplitSpec, Texts, descriptor,
 };
 use crate::backbone::built_in;
 use crate::{Error, Result};
@@ -50,20 +50,20 @@ pub fn dataset() -> Result<Dataset> {
     let texts: Texts = items.iter().map(Item::words).collect();
     let words = modality("words", &everyone, &items, &rows, &names, Features::Text(texts))?;
 
-    let left_out = |reason: &str, items: usize| LeftOut {
+    let dropped = |reason: &str, items: usize| Dropped {
         modality: "all".into(),
         reason: reason.into(),
         items,
     };
-    Ok(Dataset::new(NAME, names, vec![picture, drawing, words])?.with_left_out(vec![
-        left_out("variant of an emoji in another skin tone", tones),
-        left_out("component (hair or skin sample), not an emoji of its own", components),
+    Ok(Dataset::new(NAME, names, vec![picture, drawing, words])?.with_dropped(vec![
+        dropped("variant of an emoji in another skin tone", tones),
+        dropped("component (hair or skin sample), not an emoji of its own", components),
     ]))
 }
 
 /// The data set as if a manifest described it: a fifth of the families asks, the rest is
 /// trained on and searched.
-pub fn open() -> Result<Opened> {
+pub fn open() -> Result<LoadedDataset> {
     let manifest = Manifest {
         name: Some(NAME.into()),
         licence: Some(
@@ -76,9 +76,13 @@ pub fn open() -> Result<Opened> {
         ),
         ..Manifest::default()
     };
-    let plan = Plan { query: Some(Choice::Share(0.2)), stratify: true, ..Plan::default() };
+    let spec = SplitSpec {
+        query: Some(Selection::Share(0.2)),
+        stratify: true,
+        ..SplitSpec::default()
+    };
     let backbones = std::collections::BTreeMap::new();
-    Ok(Opened { dataset: dataset()?, plan: Some(plan), backbones, manifest })
+    Ok(LoadedDataset { dataset: dataset()?, split_spec: Some(spec), backbones, manifest })
 }
 
 /// The pictures of all items, in order.

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub use content::{Content, Terms};
 pub use labels::{LabelCount, LabelReport, Together};
 
-use super::{Dataset, LeftOut, Modality, Opened, Part, Split};
+use super::{Dataset, Dropped, LoadedDataset, Modality, Part, Split};
 use crate::Result;
 
 /// What is known of a data set.
@@ -33,7 +33,7 @@ pub struct Report {
     /// The split, if the manifest has one.
     pub split: Option<SplitReport>,
     /// What was read but is not used.
-    pub left_out: Vec<LeftOut>,
+    pub dropped: Vec<Dropped>,
 }
 
 /// One modality.
@@ -108,9 +108,12 @@ pub struct PartSizes {
 }
 
 /// Looks at everything; `progress` hears how many items of all modalities are done.
-pub fn inspect(opened: &Opened, progress: &(dyn Fn(usize) + Sync)) -> Result<Report> {
+pub fn inspect(
+    opened: &LoadedDataset,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Result<Report> {
     let dataset = &opened.dataset;
-    let split = opened.plan.is_some().then(|| opened.split()).transpose()?;
+    let split = opened.split_spec.is_some().then(|| opened.split()).transpose()?;
     let mut modalities = Vec::new();
     let mut hashes = Vec::new();
     let mut done = 0;
@@ -124,8 +127,8 @@ pub fn inspect(opened: &Opened, progress: &(dyn Fn(usize) + Sync)) -> Result<Rep
         modalities.push(describe(modality, content));
         hashes.push(hash);
     }
-    let mut left_out = dataset.left_out().to_vec();
-    left_out.extend(split.iter().flat_map(|split| split.left_out().to_vec()));
+    let mut dropped = dataset.dropped().to_vec();
+    dropped.extend(split.iter().flat_map(|split| split.dropped().to_vec()));
     let notes = split.as_ref().map_or(Vec::new(), |split| split.notes().to_vec());
     let split = split.map(|split| report_split(opened, &split, &hashes));
     let mut report = Report {
@@ -137,7 +140,7 @@ pub fn inspect(opened: &Opened, progress: &(dyn Fn(usize) + Sync)) -> Result<Rep
         modalities,
         pairs: pairs(dataset),
         split,
-        left_out,
+        dropped,
     };
     let warnings = warnings(&report);
     report.warnings.extend(notes.into_iter().chain(warnings));
@@ -190,7 +193,7 @@ fn pairs(dataset: &Dataset) -> Vec<Pairs> {
     all
 }
 
-fn report_split(opened: &Opened, split: &Split, hashes: &[Vec<u64>]) -> SplitReport {
+fn report_split(opened: &LoadedDataset, split: &Split, hashes: &[Vec<u64>]) -> SplitReport {
     let dataset = &opened.dataset;
     let mut parts = Vec::new();
     let (mut learnt, mut asked) = (HashSet::new(), HashSet::new());
@@ -223,7 +226,7 @@ fn report_split(opened: &Opened, split: &Split, hashes: &[Vec<u64>]) -> SplitRep
     let names = dataset.label_names();
     SplitReport {
         hash: format!("{:016x}", split.hash()),
-        seed: opened.plan.as_ref().map_or(0, |plan| plan.seed),
+        seed: opened.split_spec.as_ref().map_or(0, |plan| plan.seed),
         parts,
         unseen_labels: unseen.into_iter().map(|label| names[label].clone()).collect(),
     }
@@ -280,7 +283,7 @@ fn warnings(report: &Report) -> Vec<String> {
             pair.left, pair.right, pair.different_labels, pair.both
         ));
     }
-    for left in report.left_out.iter().filter(|left| left.items == 0) {
+    for left in report.dropped.iter().filter(|left| left.items == 0) {
         all.push(format!("{}: {}, which never occurs", left.modality, left.reason));
     }
     if let Some(split) = &report.split {

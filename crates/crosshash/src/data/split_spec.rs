@@ -1,4 +1,4 @@
-//! `Plan`: how a split is made, by size, share, given values or rows; deterministic by seed.
+//! `SplitSpec`: how a split is made, by size, share, given values or rows; deterministic by seed.
 //!
 //! 1. Queries are chosen out of everything.
 //! 2. The database is everything else, unless it is chosen.
@@ -17,31 +17,31 @@ use rand_chacha::rand_core::SeedableRng as _;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::draw::draw;
-use super::units::Units;
+use super::groups::ItemGroups;
+use super::sampling::draw;
 use super::{Dataset, Modality, Parts, Split};
 use crate::{Error, Result};
 
 /// How to make a split; what is not said has the default of its part.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Plan {
+pub struct SplitSpec {
     /// Seed of every draw.
     pub seed: u64,
     /// Keep the shares of the labels equal in every part that is drawn.
     pub stratify: bool,
     /// Items that ask (default: none).
-    pub query: Option<Choice>,
+    pub query: Option<Selection>,
     /// Items that training may be judged by (default: none).
-    pub validation: Option<Choice>,
+    pub validation: Option<Selection>,
     /// Items that are learnt from (default: the whole database).
-    pub train: Option<Choice>,
+    pub train: Option<Selection>,
     /// Items that are searched (default: everything but the queries).
-    pub database: Option<Choice>,
+    pub database: Option<Selection>,
 }
 
 /// The items of one part.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Choice {
+pub enum Selection {
     /// So many, drawn.
     Count(usize),
     /// Such a share, drawn.
@@ -60,45 +60,47 @@ const PARTS: [&str; 5] = ["", "query", "database", "train", "validation"];
 /// One flag per item of each modality.
 type Members = Vec<Vec<bool>>;
 
-impl Plan {
+impl SplitSpec {
     /// Draws and checks the split.
     pub fn draw(&self, dataset: &Dataset) -> Result<Split> {
-        let units = Units::new(dataset);
+        let units = ItemGroups::new(dataset);
         let all: Members =
             dataset.modalities().iter().map(|m| vec![true; m.len()]).collect();
         let none: Members =
             dataset.modalities().iter().map(|m| vec![false; m.len()]).collect();
         let mut notes = Vec::new();
-        let mut choose =
-            |name, stream, choice: &Option<Choice>, default, pool: &Members| match choice
-                .as_ref()
-            {
-                None => Ok(if default { pool.clone() } else { none.clone() }),
-                Some(choice) => self
-                    .choose(dataset, &units, stream, choice, pool, &mut notes)
-                    .map_err(|err| Error::content(format!("split, {name}: {err}"))),
-            };
+        let mut choose = |name,
+                          stream,
+                          choice: &Option<Selection>,
+                          default,
+                          pool: &Members| match choice.as_ref() {
+            None => Ok(if default { pool.clone() } else { none.clone() }),
+            Some(choice) => self
+                .choose(dataset, &units, stream, choice, pool, &mut notes)
+                .map_err(|err| Error::content(format!("split, {name}: {err}"))),
+        };
         let query = choose("query", 1, &self.query, false, &all)?;
         let rest = minus(&all, &query);
         // What is given may not contradict what is given before; what is drawn makes way.
-        let apart = |one: (&str, &Option<Choice>, &Members),
-                     other: (&str, &Option<Choice>, &Members)| {
+        let apart = |one: (&str, &Option<Selection>, &Members),
+                     other: (&str, &Option<Selection>, &Members)| {
             match is_given(one.1) && is_given(other.1) {
                 true => refuse_both(dataset, (one.0, one.2), (other.0, other.2)),
                 false => Ok(()),
             }
         };
         let asks = ("query", &self.query, &query);
-        let mut given = |name, stream, choice: &Option<Choice>, default, pool: &Members| {
-            let chosen = match is_given(choice) {
-                true => choose(name, stream, choice, default, &all)?,
-                false => choose(name, stream, choice, default, pool)?,
+        let mut given =
+            |name, stream, choice: &Option<Selection>, default, pool: &Members| {
+                let chosen = match is_given(choice) {
+                    true => choose(name, stream, choice, default, &all)?,
+                    false => choose(name, stream, choice, default, pool)?,
+                };
+                apart(asks, (name, choice, &chosen))?;
+                Ok::<Members, Error>(minus(&chosen, &query))
             };
-            apart(asks, (name, choice, &chosen))?;
-            Ok::<Members, Error>(minus(&chosen, &query))
-        };
         let database = given("database", 2, &self.database, true, &rest)?;
-        let drawn = matches!(self.train, Some(Choice::Count(_) | Choice::Share(_)));
+        let drawn = matches!(self.train, Some(Selection::Count(_) | Selection::Share(_)));
         let pool = match (drawn, is_given(&self.train)) {
             (true, _) => without_units(&units, &database, &query),
             (false, true) => given("train", 3, &self.train, true, &rest)?,
@@ -132,9 +134,9 @@ impl Plan {
     fn choose(
         &self,
         dataset: &Dataset,
-        units: &Units,
+        units: &ItemGroups,
         stream: u64,
-        choice: &Choice,
+        choice: &Selection,
         pool: &Members,
         notes: &mut Vec<String>,
     ) -> Result<Members> {
@@ -153,8 +155,8 @@ impl Plan {
             members
         };
         match choice {
-            Choice::Rest => Ok(pool.clone()),
-            Choice::Count(count) => {
+            Selection::Rest => Ok(pool.clone()),
+            Selection::Count(count) => {
                 let there = distinct_ids(dataset, pool);
                 if *count > there {
                     return Err(Error::content(format!(
@@ -163,7 +165,7 @@ impl Plan {
                 }
                 Ok(take(*count))
             }
-            Choice::Share(share) => {
+            Selection::Share(share) => {
                 if !(0.0..=1.0).contains(share) {
                     return Err(Error::content(format!("a share is 0 to 1, not {share}")));
                 }
@@ -175,7 +177,7 @@ impl Plan {
                 let count = (distinct_ids(dataset, pool) as f64 * share).round() as usize;
                 Ok(take(count))
             }
-            Choice::Rows(start, end) => {
+            Selection::Rows(start, end) => {
                 let longest = pool.iter().map(Vec::len).max().unwrap_or(0);
                 if start >= end || *end > longest {
                     return Err(Error::content(format!(
@@ -186,7 +188,7 @@ impl Plan {
                     |(row, &free): (usize, &bool)| free && (*start..*end).contains(&row);
                 Ok(pool.iter().map(|m| m.iter().enumerate().map(flag).collect()).collect())
             }
-            Choice::Marked(values) => marked(dataset, values, pool),
+            Selection::Marked(values) => marked(dataset, values, pool),
         }
     }
 }
@@ -223,7 +225,7 @@ fn minus(from: &Members, what: &Members) -> Members {
 }
 
 /// `from` without anything whose group or pair is in `what`.
-fn without_units(units: &Units, from: &Members, what: &Members) -> Members {
+fn without_units(units: &ItemGroups, from: &Members, what: &Members) -> Members {
     let mut taken: HashSet<usize> = HashSet::new();
     for (k, flags) in what.iter().enumerate() {
         taken.extend((0..flags.len()).filter(|&i| flags[i]).map(|i| units.get(k, i)));
@@ -236,8 +238,8 @@ fn without_units(units: &Units, from: &Members, what: &Members) -> Members {
 }
 
 /// Whether a choice names its items, by value or row.
-fn is_given(choice: &Option<Choice>) -> bool {
-    matches!(choice, Some(Choice::Marked(_) | Choice::Rows(..)))
+fn is_given(choice: &Option<Selection>) -> bool {
+    matches!(choice, Some(Selection::Marked(_) | Selection::Rows(..)))
 }
 
 fn refuse_both(
@@ -271,11 +273,11 @@ fn distinct_ids(dataset: &Dataset, pool: &Members) -> usize {
 }
 
 /// As typed in a manifest: `2000`, `0.1`, `"test"`, `["a", "b"]`, `{ rows = [0, 2000] }`, `"rest"`.
-impl<'de> Deserialize<'de> for Choice {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Choice, D::Error> {
+impl<'de> Deserialize<'de> for Selection {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Selection, D::Error> {
         struct Typed;
         impl<'de> Visitor<'de> for Typed {
-            type Value = Choice;
+            type Value = Selection;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(
@@ -284,39 +286,47 @@ impl<'de> Deserialize<'de> for Choice {
                 )
             }
 
-            fn visit_i64<E: de::Error>(self, count: i64) -> Result<Choice, E> {
+            fn visit_i64<E: de::Error>(self, count: i64) -> Result<Selection, E> {
                 let count = usize::try_from(count);
-                count.map(Choice::Count).map_err(|_| E::custom("a size is not negative"))
+                count.map(Selection::Count).map_err(|_| E::custom("a size is not negative"))
             }
 
-            fn visit_u64<E: de::Error>(self, count: u64) -> Result<Choice, E> {
+            fn visit_u64<E: de::Error>(self, count: u64) -> Result<Selection, E> {
                 let count = usize::try_from(count);
-                count.map(Choice::Count).map_err(|_| E::custom("that many items cannot be"))
+                count
+                    .map(Selection::Count)
+                    .map_err(|_| E::custom("that many items cannot be"))
             }
 
-            fn visit_f64<E: de::Error>(self, share: f64) -> Result<Choice, E> {
+            fn visit_f64<E: de::Error>(self, share: f64) -> Result<Selection, E> {
                 match (0.0..=1.0).contains(&share) {
-                    true => Ok(Choice::Share(share)),
+                    true => Ok(Selection::Share(share)),
                     false => Err(E::custom("a share is 0.0 to 1.0; a size has no point")),
                 }
             }
 
-            fn visit_str<E: de::Error>(self, value: &str) -> Result<Choice, E> {
+            fn visit_str<E: de::Error>(self, value: &str) -> Result<Selection, E> {
                 Ok(match value {
-                    "rest" => Choice::Rest,
-                    value => Choice::Marked(vec![value.to_owned()]),
+                    "rest" => Selection::Rest,
+                    value => Selection::Marked(vec![value.to_owned()]),
                 })
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Choice, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut seq: A,
+            ) -> Result<Selection, A::Error> {
                 let mut values = Vec::new();
                 while let Some(value) = seq.next_element()? {
                     values.push(value);
                 }
-                Ok(Choice::Marked(values))
+                Ok(Selection::Marked(values))
             }
 
-            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Choice, A::Error> {
+            fn visit_map<A: de::MapAccess<'de>>(
+                self,
+                map: A,
+            ) -> Result<Selection, A::Error> {
                 #[derive(Deserialize)]
                 #[serde(deny_unknown_fields)]
                 struct Rows {
@@ -324,21 +334,21 @@ impl<'de> Deserialize<'de> for Choice {
                 }
                 let Rows { rows } =
                     Rows::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(Choice::Rows(rows[0], rows[1]))
+                Ok(Selection::Rows(rows[0], rows[1]))
             }
         }
         deserializer.deserialize_any(Typed)
     }
 }
 
-impl Serialize for Choice {
+impl Serialize for Selection {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Choice::Count(count) => count.serialize(serializer),
-            Choice::Share(share) => share.serialize(serializer),
-            Choice::Marked(values) => values.serialize(serializer),
-            Choice::Rest => serializer.serialize_str("rest"),
-            Choice::Rows(start, end) => {
+            Selection::Count(count) => count.serialize(serializer),
+            Selection::Share(share) => share.serialize(serializer),
+            Selection::Marked(values) => values.serialize(serializer),
+            Selection::Rest => serializer.serialize_str("rest"),
+            Selection::Rows(start, end) => {
                 std::collections::BTreeMap::from([("rows", [start, end])])
                     .serialize(serializer)
             }

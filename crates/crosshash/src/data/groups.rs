@@ -1,4 +1,4 @@
-//! Units: what a split keeps together, over all modalities.
+//! ItemGroups: what a split keeps together, over all modalities.
 //!
 //! Items with one id are a pair and items of one group belong together, so a unit is a connected
 //! part of the graph of ids and groups (union-find). An item without a group stands for itself:
@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use super::Dataset;
 
 /// The unit of every item.
-pub(super) struct Units {
+pub(super) struct ItemGroups {
     of: Vec<Vec<usize>>, // modality, item -> unit
 }
 
@@ -19,10 +19,10 @@ enum Name<'a> {
     Group(&'a str),
 }
 
-impl Units {
+impl ItemGroups {
     /// Numbered in the order of their first groups' names, so that the order of rows does not
     /// matter.
-    pub(super) fn new(dataset: &Dataset) -> Units {
+    pub(super) fn new(dataset: &Dataset) -> ItemGroups {
         let modalities = dataset.modalities();
         let grouped: HashSet<&str> = modalities
             .iter()
@@ -48,7 +48,7 @@ impl Units {
         let number = sets.numbers();
         let of =
             roots.into_iter().map(|m| m.into_iter().map(|root| number[&root]).collect());
-        Units { of: of.collect() }
+        ItemGroups { of: of.collect() }
     }
 
     /// The unit of one item.

@@ -14,7 +14,7 @@ use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 
 use super::Dataset;
-use super::units::Units;
+use super::groups::ItemGroups;
 
 /// What is drawn as one: all items of the pool in one unit.
 struct Unit {
@@ -26,7 +26,7 @@ struct Unit {
 /// Flags `count` ids of the pool (fewer if groups do not add up to it).
 pub(super) fn draw(
     dataset: &Dataset,
-    together: &Units,
+    together: &ItemGroups,
     pool: &[Vec<bool>],
     count: usize,
     stratify: bool,
@@ -46,7 +46,7 @@ pub(super) fn draw(
 }
 
 /// The units of a pool in their order, so that the order of rows does not matter.
-fn units(dataset: &Dataset, together: &Units, pool: &[Vec<bool>]) -> Vec<Unit> {
+fn units(dataset: &Dataset, together: &ItemGroups, pool: &[Vec<bool>]) -> Vec<Unit> {
     let mut by_number: BTreeMap<usize, Unit> = BTreeMap::new();
     for (k, (modality, flags)) in dataset.modalities().iter().zip(pool).enumerate() {
         for item in (0..modality.len()).filter(|&item| flags[item]) {
