@@ -257,8 +257,8 @@ fn bad_input_is_refused_with_a_sentence() {
     problem.put("rows.npy", &npy("|u1", "(5, 3)", &[1; 15]));
     assert_eq!(
         problem.refused(["q.npy", "d.npy", "yq.npy", "rows.npy"], &[]),
-        "crosshash: --database-labels has 5 rows, --database (DIR/d.npy) has 4; there must be \
-         one row of labels per code"
+        "crosshash: --database-labels has 5 rows, --database (DIR/d.npy) has 4; one row of \
+         labels per code is required"
     );
     problem.put("wide.npy", &npy("|b1", "(4, 5)", &[1; 20]));
     assert_eq!(

@@ -75,12 +75,14 @@ fn from_pictures_to_codes_and_back_by_a_picture() {
     let (stdout, stderr) = ends(0, folder, &train);
     assert!(stdout.contains("image -> text"), "{stdout}");
     assert!(
-        stderr.contains("image: 20 rows of 436 numbers by descriptor, 0 of them kept"),
+        stderr.contains(
+            "image: 20 feature vectors of descriptor (436 values each), 0 from cache"
+        ),
         "{stderr}"
     );
     train[3] = "again";
     let (_, stderr) = ends(0, folder, &train);
-    assert!(stderr.contains("20 of them kept from before"), "{stderr}");
+    assert!(stderr.contains("20 from cache"), "{stderr}");
     let report = |run: &str| -> Value {
         let bytes = fs_err::read(folder.join(run).join("report.json")).unwrap();
         serde_json::from_slice(&bytes).unwrap()
@@ -158,7 +160,7 @@ fn what_is_missing_is_said_with_what_to_do() {
         "{stderr}"
     );
     assert!(train("imag=descriptor").contains("no modality named \"imag\""));
-    assert!(train("descriptor").contains("say MODALITY=NAME"));
+    assert!(train("descriptor").contains("expected MODALITY=NAME"));
     let stderr = train("text=descriptor");
     assert!(stderr.contains("takes pictures, not text"), "{stderr}");
 
@@ -169,13 +171,13 @@ fn what_is_missing_is_said_with_what_to_do() {
     assert!(stderr.contains("photos/red/bad.png: damaged or not quite GIF"), "{stderr}");
     let skipping = [&features[..], &["--skip-bad"]].concat();
     let (_, stderr) = ends(0, folder, &skipping);
-    assert!(stderr.contains("1 pictures left out by --skip-bad"), "{stderr}");
+    assert!(stderr.contains("1 unreadable pictures skipped (--skip-bad)"), "{stderr}");
     let ids = fs_err::read_to_string(folder.join("f.ids.txt")).unwrap();
     assert_eq!((ids.lines().count(), ids.lines().next()), (20, Some("blue/1")));
 }
 
 #[test]
-fn the_emoji_are_asked_by_pictures_and_drawings() {
+fn pictures_and_drawings_are_queries_for_emoji() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path();
     let mut train = vec!["train", "emoji", "--out", "run"];
@@ -194,7 +196,7 @@ fn the_emoji_are_asked_by_pictures_and_drawings() {
     ask(&["--image", "cat.png", "--target", "words"]);
     ask(&["--drawing", "house.png", "--target", "picture"]);
     let (_, stderr) = ends(2, folder, &["search", "run", "--image", "cat.png"]);
-    assert!(stderr.contains("--target: name the modality to search"), "{stderr}");
+    assert!(stderr.contains("--target: specify the modality to search"), "{stderr}");
 }
 
 #[test]

@@ -136,9 +136,9 @@ fn refusals_exit_with_two_and_say_what_to_do() {
     let err = refused(&["search", &index, "--codes", &query, "--index", "hnsw"]);
     assert!(err.contains("try one of: scan, mih-lean, mih, balls, auto"), "{err}");
     let err = refused(&["search", &index, "--text", "a dog"]);
-    assert!(err.contains("--drawing and --input need a model"), "{err}");
+    assert!(err.contains("--drawing and --input require a model"), "{err}");
     let err = refused(&["search", &index, "--codes", &query, "--out", "x.csv"]);
-    assert!(err.contains("name a file that ends in .npz"), "{err}");
+    assert!(err.contains("the file name must end in .npz"), "{err}");
     let err = refused(&["index", "export", &index, "--out", "x.csv"]);
     assert!(err.contains("name a file that ends in .codes, .npy, .faiss, .jsonl"), "{err}");
     let err = refused(&["index", "delete", &index]);
@@ -280,7 +280,7 @@ fn words_find_the_items_of_a_run() {
     );
     let (_, err) = ends(2, &["search", &run]);
     assert!(
-        err.contains("name the modality of the queries")
-            || err.contains("name the queries")
+        err.contains("specify the modality of the queries")
+            || err.contains("no queries: specify")
     );
 }

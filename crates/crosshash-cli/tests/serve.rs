@@ -397,15 +397,15 @@ fn refusals_say_what_where_and_what_to_do() {
     let mut say = |body: Value| refused(400, post(&mut client, "/v1/search", &body));
     assert_eq!(
         say(json!({"query": {}, "target": "words"})),
-        "query: an empty query; give one of text, picture, drawing, item, code or features"
+        "query: empty query; specify one of text, picture, drawing, item, code or features"
     );
     assert_eq!(
         say(json!({"query": {"text": "a", "code": "00"}, "target": "words"})),
-        "query: text and code at once; a query is one of them"
+        "query: the query has several forms (text, code); specify one of them"
     );
     assert_eq!(
         say(json!({"query": {"text": "a"}})),
-        "target: name the modality to search: picture, drawing, words"
+        "target: specify the modality to search: picture, drawing, words"
     );
     assert_eq!(
         say(json!({"query": {"text": "a"}, "target": "sound"})),
@@ -413,7 +413,7 @@ fn refusals_say_what_where_and_what_to_do() {
     );
     assert_eq!(
         say(json!({"query": {"text": "a"}, "target": "words", "k": 5000})),
-        "k: 5000 hits; at most 1000, go on with skip"
+        "k: 5000 results requested; the limit is 1000, use skip for the next page"
     );
     assert_eq!(
         say(json!({"query": {"code": "12"}, "target": "words"})),

@@ -197,7 +197,7 @@ fn a_new_run_is_taken_over_and_no_request_is_dropped() {
     // a run that cannot be opened changes nothing
     fs_err::write(run.join("model.json"), "{").unwrap();
     let message = refused(409, client.request("POST", "/v1/models/small/reload", "", &[]));
-    assert!(message.contains("goes on as it was"), "{message}");
+    assert!(message.contains("the current model stays in use"), "{message}");
     insert(&mut client, "after", "still here");
     assert_eq!(item(&mut client, "after")["text"], "still here");
 }

@@ -108,9 +108,16 @@ fn a_run_folder_is_complete() {
     );
     let err =
         refused(&["encode", &copy, "--modality", "words", "--input", &texts, "--out", "x"]);
-    assert!(err.contains("name a file that ends in .npy or .codes"), "{err}");
+    assert!(err.contains("the file name must end in .npy or .codes"), "{err}");
     let err = refused(&["train", &data, "--out", &copy]);
-    assert!(err.contains("holds a run already; give --resume"), "{err}");
+    assert!(err.contains("already contains a run; use --resume"), "{err}");
+
+    // Runs of an older layout have no run.json.
+    fs_err::remove_file(Path::new(&copy).join("run.json")).unwrap();
+    for args in [&["eval", &copy][..], &["search", &copy, "--text", "w1"]] {
+        let err = refused(args);
+        assert!(err.contains("created by an older version of crosshash"), "{err}");
+    }
 }
 
 /// Stopped by Ctrl-C within an epoch, a run goes on to the same bytes.
@@ -141,7 +148,7 @@ fn an_interrupted_run_goes_on_exactly() {
     let rest: Vec<String> = lines.collect();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:?}");
     assert!(
-        rest.iter().any(|line| line.contains("go on with the same command")),
+        rest.iter().any(|line| line.contains("run the same command with --resume")),
         "{rest:?}"
     );
     assert!(Path::new(&stopped).join("checkpoint.safetensors").exists());
@@ -156,7 +163,7 @@ fn an_interrupted_run_goes_on_exactly() {
     // A run that goes on knows what it was set to.
     done(&["train", &data, "--out", &stopped, "--resume"]);
     let err = refused(&["train", &data, "--out", &stopped, "--resume"]);
-    assert!(err.contains("is finished, there is nothing to go on with"), "{err}");
+    assert!(err.contains("is complete; there is nothing to resume"), "{err}");
     let whole = arguments(&straight);
     done(&whole.iter().map(String::as_str).collect::<Vec<_>>());
     for file in ["model.safetensors", "model.json", "codes/database.words.codes"] {
@@ -200,11 +207,12 @@ fn a_full_disk_loses_nothing() {
         err.contains("failed to write") && err.contains("checkpoint.safetensors"),
         "{err}"
     );
-    let left: Vec<String> = fs_err::read_dir(&run)
+    let mut left: Vec<String> = fs_err::read_dir(&run)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
         .collect();
-    assert_eq!(left, ["config.toml"], "no half-written file");
+    left.sort_unstable();
+    assert_eq!(left, ["config.toml", "run.json"], "no half-written file");
     // With room again, it goes on.
     let mut again: Vec<&str> = vec!["train", &data, "--out", &run, "--set", "epochs=3"];
     again.extend(settings.split(' '));

@@ -486,7 +486,7 @@ fn inspecting(site: &Site, browser: &Browser) {
     // The map takes a while to compute without optimisation; that it is announced is enough.
     browser.until(
         "a map, or word of it",
-        "return document.querySelector('.map-canvas') || document.body.innerText.includes('Being computed')",
+        "return document.querySelector('.map-canvas') || document.body.innerText.includes('Computing the map')",
     );
     browser.shot("model");
     browser.back();
