@@ -16,6 +16,7 @@
 //!
 //! After this module nobody knows a file format.
 
+mod arrays;
 mod bytes;
 mod dense;
 pub mod emoji;
