@@ -1,11 +1,11 @@
-//! What can be typed.
+//! The command line.
 
 use clap::{Parser, Subcommand};
 
 use crate::command;
 
-/// Cross-modal hashing: learn, judge and search short binary codes of pictures, texts,
-/// sketches and anything else with labels.
+/// Cross-modal hashing: train, evaluate and search short binary codes of pictures, texts, sketches
+/// and other labelled data.
 #[derive(Parser)]
 #[command(
     name = "crosshash",
@@ -15,7 +15,7 @@ use crate::command;
 )]
 #[command(max_term_width = 100)]
 pub(crate) struct Cli {
-    /// How many threads to use (default: one per core).
+    /// Number of threads [default: one per core].
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) threads: Option<u16>,
 
@@ -23,7 +23,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// One line per subcommand; each lives in its own file under `command/`.
+/// The subcommands; each has its own file in `command/`.
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Demo(Box<command::demo::Args>),

@@ -1,4 +1,4 @@
-//! How codes in a file are to be read: arguments that several commands share.
+//! Arguments for reading codes, shared by several commands.
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
@@ -7,28 +7,28 @@ use crosshash_codes::{BitOrder, Bits};
 
 #[derive(clap::Args)]
 pub(crate) struct CodeArgs {
-    /// Code length, where the file does not say it (packed codes: 8 x bytes).
+    /// Code length, if the file does not contain it [default for packed codes: 8 x bytes].
     #[arg(long, value_name = "R")]
     bits: Option<usize>,
 
-    /// What the values of a code matrix mean.
+    /// Layout of a code matrix.
     #[arg(long, value_enum, default_value_t = LayoutArg::Auto)]
     layout: LayoutArg,
 
-    /// Which bit of a packed byte comes first; `auto` tells it from the padding.
+    /// Order of the bits in a packed byte; `auto` infers it from the padding.
     #[arg(long, value_enum, default_value_t = OrderArg::Auto)]
     bit_order: OrderArg,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum LayoutArg {
-    /// packed if uint8 and not all 0/1; else one value a bit
+    /// packed if uint8 and not all 0/1; otherwise one value per bit
     Auto,
-    /// uint8, eight bits a byte
+    /// uint8, eight bits per byte
     Packed,
-    /// one value a bit: 0/1 or -1/+1
+    /// one value per bit: 0/1 or -1/+1
     Matrix,
-    /// real values; bit 1 iff >= 0
+    /// real values; a bit is 1 if its value is >= 0
     Real,
 }
 

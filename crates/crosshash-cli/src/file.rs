@@ -1,11 +1,11 @@
-//! Text files of the program's own, whole or not there.
+//! Writes text files atomically.
 
 use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Result;
 
-/// Writes a text aside and renames it into place.
+/// Writes a text to a temporary file and renames it.
 pub fn write(path: &Path, text: &str) -> Result<()> {
     crosshash_codes::write::atomically(path, |out| Ok(out.write_all(text.as_bytes())?))?;
     Ok(())

@@ -1,4 +1,4 @@
-//! One training with its clock: live progress, a line per epoch, checkpoints, Ctrl-C.
+//! Runs a training: live progress, a line per epoch, checkpoints, Ctrl-C.
 
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::interrupt;
 use crate::progress::{Progress, say};
 
-/// What training gave.
+/// The result of a training.
 pub struct Fitted {
     /// The trained model.
     pub model: Model,
@@ -22,7 +22,7 @@ pub struct Fitted {
     pub best: Option<usize>,
 }
 
-/// The epochs, and when each ended.
+/// The epochs, with the time of each.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     /// One row per epoch.
@@ -31,23 +31,23 @@ pub struct History {
     pub seconds: Vec<f64>,
 }
 
-/// Where a training leaves what it needs to go on.
-pub struct Folder {
+/// Where a training saves its checkpoints and history.
+pub struct Checkpoints {
     run: RunDir,
     resume: bool,
 }
 
-/// What the checkpoint notes of the clock.
+/// Times that are saved in the checkpoint.
 #[derive(Default, Serialize, Deserialize)]
 struct Clock {
     ended: Vec<f64>, // seconds until the end of each epoch
-    within: f64,     // seconds of the epoch that was left
+    within: f64,     // seconds of the interrupted epoch
 }
 
-impl Folder {
-    /// A run folder; `resume` goes on from the checkpoint in it, if there is one.
-    pub fn new(run: &RunDir, resume: bool) -> Folder {
-        Folder { run: run.clone(), resume }
+impl Checkpoints {
+    /// In the folder of a run; `resume` continues from its checkpoint, if there is one.
+    pub fn new(run: &RunDir, resume: bool) -> Checkpoints {
+        Checkpoints { run: run.clone(), resume }
     }
 
     fn save(&self, session: &TrainingSession, clock: &Clock) -> Result<()> {
@@ -71,8 +71,8 @@ impl Folder {
     }
 }
 
-/// The split of the manifest; if it names no validation items, a share of what training draws
-/// from is held out. A number of training items that leaves no room for them makes room.
+/// The split of the manifest. If it has no validation items, a share of the training items is held
+/// out; a fixed number of training items is reduced if necessary.
 pub fn split(opened: &LoadedDataset, validation: f64) -> Result<Split> {
     let Some(mut plan) = opened.split_spec.clone() else { return Ok(opened.split()?) };
     if plan.validation.is_some() || validation == 0.0 {
@@ -92,10 +92,10 @@ pub fn split(opened: &LoadedDataset, validation: f64) -> Result<Split> {
     }
 }
 
-/// Says what of a data set is not learnt from, and what its split notes.
+/// Reports items that are not used for training, and notes of the split.
 fn report_dropped(opened: &LoadedDataset, split: &Split) {
     for left in opened.dataset.dropped().iter().chain(split.dropped()) {
-        say(format!("{}: {} items left out: {}", left.modality, left.items, left.reason));
+        say(format!("{}: {} items dropped: {}", left.modality, left.items, left.reason));
     }
     split.notes().iter().for_each(say);
     let training = opened.dataset.training(split);
@@ -105,34 +105,34 @@ fn report_dropped(opened: &LoadedDataset, split: &Split) {
         if unlabelled > 0 {
             let of = view.len();
             say(format!(
-                "{name}: {unlabelled} of {of} training items have no label, and are not learnt from"
+                "{name}: {unlabelled} of {of} training items have no label and are not used"
             ));
         }
     }
 }
 
-/// Trains; `None` if the user stopped it. With a folder, every epoch writes a checkpoint there, and so
+/// Trains; `None` if the user stopped it. With checkpoints, every epoch writes a checkpoint there, and so
 /// does Ctrl-C.
 pub fn fit(
     config: &Config,
     opened: &LoadedDataset,
     split: &Split,
-    folder: Option<&Folder>,
+    checkpoints: Option<&Checkpoints>,
 ) -> Result<Option<Fitted>> {
     let training = opened.dataset.training(split);
     let mut session = config.begin(&training)?;
     let mut clock = Clock::default();
-    if let Some(folder) = folder {
+    if let Some(checkpoints) = checkpoints {
         report_dropped(opened, split);
         // The configuration is overwritten only when it is known to fit the checkpoint.
-        clock = folder.resume(&mut session)?;
-        folder.run.save_config(&config.to_toml()?)?;
+        clock = checkpoints.resume(&mut session)?;
+        checkpoints.run.save_config(&config.to_toml()?)?;
     }
     let asking = interrupt::catch();
     while !session.is_done() {
         let going_on = epoch(&mut session, &mut clock)?;
-        if let Some(folder) = folder {
-            folder.save(&session, &clock)?;
+        if let Some(checkpoints) = checkpoints {
+            checkpoints.save(&session, &clock)?;
         }
         if !going_on {
             return Ok(None);
@@ -144,7 +144,7 @@ pub fn fit(
     Ok(Some(Fitted { model, history, best: best_epoch }))
 }
 
-/// One epoch, with live progress and a line at its end; false if it was stopped.
+/// Runs one epoch with live progress and prints a line at its end; false if it was interrupted.
 fn epoch(session: &mut TrainingSession, clock: &mut Clock) -> Result<bool> {
     let started = Instant::now();
     let (number, epochs) = (session.history().len() + 1, session.epochs());
@@ -172,7 +172,7 @@ fn epoch(session: &mut TrainingSession, clock: &mut Clock) -> Result<bool> {
     let seconds = started.elapsed().as_secs_f64();
     let Some(row) = row else {
         clock.within += seconds;
-        say(format!("stopped in epoch {number}"));
+        say(format!("interrupted in epoch {number}"));
         return Ok(false);
     };
     let left = seconds * epochs.saturating_sub(number) as f64;

@@ -1,8 +1,8 @@
-//! Lines of cells, the first being heads, as text of several kinds.
+//! Tables (the first line is the header) as text, Markdown and HTML.
 
 use std::fmt::Write as _;
 
-/// For the terminal: columns aligned to the right.
+/// As text, columns aligned to the right.
 pub(crate) fn aligned(lines: &[Vec<String>]) -> String {
     let width = |column: usize| {
         lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)
@@ -20,7 +20,7 @@ pub(crate) fn aligned(lines: &[Vec<String>]) -> String {
     out
 }
 
-/// For documents.
+/// As Markdown.
 pub(crate) fn markdown(lines: &[Vec<String>]) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let Some((heads, rows)) = lines.split_first() else { return String::new() };
@@ -29,7 +29,7 @@ pub(crate) fn markdown(lines: &[Vec<String>]) -> String {
     out
 }
 
-/// For pages.
+/// As HTML.
 pub(crate) fn html(lines: &[Vec<String>]) -> String {
     let row = |cells: &[String], tag: &str| {
         let cells = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell)));
@@ -43,7 +43,7 @@ pub(crate) fn html(lines: &[Vec<String>]) -> String {
     )
 }
 
-/// Text as it may stand in a page.
+/// Text escaped for HTML.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

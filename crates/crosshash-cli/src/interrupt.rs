@@ -1,5 +1,5 @@
-//! Ctrl-C: while a training runs the first asks it to stop where it can go on later, the second ends
-//! the program; elsewhere the first ends it, because files are written whole or not at all.
+//! Ctrl-C: the first one stops a training at a step from which it can be resumed, the second one ends
+//! the program. Outside of a training the first one ends it; all files are written atomically.
 
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::progress::say;
 
-/// What the program answers when it was interrupted, as shells expect it.
+/// The exit code of an interrupted program, by convention of shells.
 const INTERRUPTED: u8 = 130;
 
 static ASKED: AtomicBool = AtomicBool::new(false);
@@ -15,10 +15,10 @@ static LISTENING: AtomicBool = AtomicBool::new(false);
 static HANDED_OVER: AtomicBool = AtomicBool::new(false);
 static CATCHING: OnceLock<()> = OnceLock::new();
 
-/// As long as it lives, Ctrl-C (and a polite kill) only asks; [`asked`] tells.
+/// While it exists, Ctrl-C and SIGTERM only request a stop; see [`asked`].
 pub struct Asking;
 
-/// From now on, until the answer is dropped, Ctrl-C only asks.
+/// Until the returned value is dropped, Ctrl-C only requests a stop.
 pub fn catch() -> Asking {
     CATCHING.get_or_init(|| {
         let handler = || {
@@ -30,7 +30,7 @@ pub fn catch() -> Asking {
             }
             say("stopping after this step; press Ctrl-C again to stop at once");
         };
-        // Where signals cannot be caught, the program ends as it always would.
+        // If signals cannot be caught, Ctrl-C ends the program.
         let _ = ctrlc::set_handler(handler);
     });
     LISTENING.store(true, Ordering::SeqCst);
@@ -43,17 +43,17 @@ impl Drop for Asking {
     }
 }
 
-/// From now on somebody else listens to Ctrl-C: a server, which ends what it has begun.
+/// From now on Ctrl-C is handled elsewhere: by a server, which completes requests in progress.
 pub fn hand_over() {
     HANDED_OVER.store(true, Ordering::SeqCst);
 }
 
-/// Whether the user wants to stop.
+/// Whether a stop was requested.
 pub fn asked() -> bool {
     ASKED.load(Ordering::SeqCst)
 }
 
-/// The exit code of work that stopped because it was asked to.
+/// The exit code after a requested stop.
 pub fn exit_code() -> ExitCode {
     ExitCode::from(INTERRUPTED)
 }

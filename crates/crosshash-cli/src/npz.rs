@@ -9,7 +9,7 @@ use crosshash_codes::npy::Header;
 use crosshash_codes::write::atomically;
 use zip::write::{SimpleFileOptions, ZipWriter};
 
-/// A matrix to be written: its name, NumPy's type, and the bytes of its values by rows.
+/// A matrix to write: name, NumPy type, and the bytes of its values by rows.
 pub(crate) struct Array {
     pub(crate) name: &'static str,
     pub(crate) dtype: String,
@@ -29,7 +29,7 @@ impl Array {
         Array { name, dtype: dtype.into(), shape, bytes }
     }
 
-    /// Texts of one width, padded with zeros: NumPy's `<U`.
+    /// Texts of fixed width, padded with zeros (NumPy type `<U`).
     pub(crate) fn texts(
         name: &'static str,
         shape: (usize, usize),
@@ -45,7 +45,7 @@ impl Array {
     }
 }
 
-/// Writes the file, whole or not at all.
+/// Writes the file atomically.
 pub(crate) fn write(path: &Path, arrays: &[Array]) -> Result<()> {
     atomically(path, |out| Ok(fill(out, arrays)?))?;
     Ok(())

@@ -1,5 +1,5 @@
-//! Progress on stderr: a bar on a terminal, a plain line now and then elsewhere, nothing for
-//! work that ends within two seconds.
+//! Progress on stderr: a bar on a terminal, otherwise a line every ten seconds; nothing for work
+//! shorter than two seconds.
 
 use std::io::IsTerminal as _;
 use std::sync::Mutex;
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How long work may run before it reports.
+/// Time before progress is shown.
 const QUIET: Duration = Duration::from_secs(2);
-/// How often a plain line is written where there is no terminal.
+/// Interval of progress lines without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Progress of one piece of work, counted in items.
+/// Progress of one task, counted in items.
 pub struct Progress {
     what: String,
     total: u64,
@@ -42,12 +42,12 @@ impl Progress {
         Progress { what, total: total as u64, started, bar, last_line: Mutex::new(started) }
     }
 
-    /// Says how many items are done by now; may be called from any thread.
+    /// Sets the number of items done; can be called from any thread.
     pub fn set(&self, done: usize) {
         self.set_with(done, String::new);
     }
 
-    /// The same, with something to say beside the numbers.
+    /// The same, with an additional message.
     pub fn set_with(&self, done: usize, more: impl Fn() -> String) {
         if self.started.elapsed() < QUIET {
             return;
@@ -93,7 +93,7 @@ impl Drop for Progress {
     }
 }
 
-/// A line of talk for the user, on stderr: stdout is data.
+/// Prints a message on stderr; stdout is for data.
 pub fn say(line: impl std::fmt::Display) {
     use std::io::Write as _;
     // A closed stderr must not stop the work.

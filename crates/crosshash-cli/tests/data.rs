@@ -69,7 +69,7 @@ fn synthetic_data_are_the_same_by_seed_and_what_was_asked() {
     let together = report["labels"]["together"].as_array().unwrap();
     assert!(together.iter().any(|pair| pair["lift"].as_f64() > Some(1.2)), "{together:?}");
     let again = refused(&["data", "synth", "--out", a.to_str().unwrap()]);
-    assert!(again.contains("is there already; give --force"), "{again}");
+    assert!(again.contains("already exists; use --force"), "{again}");
 }
 
 /// Rows with a common label are closer than rows without, in every modality.
@@ -236,5 +236,5 @@ fn bad_input_ends_with_2_and_says_where() {
     assert!(said.contains("no layout that is known"), "{said}");
     assert!(!empty.join("dataset.toml").exists());
     let said = refused(&["data", "synth", "--out", path, "--modalities", "image:x"]);
-    assert!(said.contains("is not NAME:WIDTH"), "{said}");
+    assert!(said.contains("expected NAME:WIDTH"), "{said}");
 }

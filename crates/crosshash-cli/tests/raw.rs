@@ -209,7 +209,7 @@ fn backbones_are_listed() {
         assert!(stdout.contains(name), "{stdout}");
     }
     assert!(
-        stdout.contains("built in") && stdout.contains("not here; to get it:"),
+        stdout.contains("built in") && stdout.contains("not found; to get it:"),
         "{stdout}"
     );
     let (stdout, _) = ends(0, dir.path(), &["backbones", "--json"]);

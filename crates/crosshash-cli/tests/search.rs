@@ -89,7 +89,7 @@ fn an_index_lives() {
     let (_, said) = ends(0, &["index", "add", &index, "--codes", &new, "--upsert"]);
     assert_eq!(said, "1 items added, 1 replaced\n");
     let (_, said) = ends(0, &["index", "delete", &index, "--ids", "1,77"]);
-    assert_eq!(said, "1 items removed, 5 left\n");
+    assert_eq!(said, "1 items deleted, 5 remain\n");
     let now = pairs(&[("0", 0), ("9", 0), ("3", 1), ("4", 1), ("2", 2)]);
     assert_eq!(hits(&index, &query, &[]), now);
     ends(0, &["index", "compact", &index]);
@@ -113,7 +113,7 @@ fn an_index_lives() {
         let out = path(dir.path(), &format!("out.{ending}"));
         let again = path(dir.path(), &format!("{ending}.index"));
         let (_, said) = ends(0, &["index", "export", &index, "--out", &out]);
-        assert!(said.contains("keeps no ids"), "{said}");
+        assert!(said.contains("does not store ids"), "{said}");
         ends(0, &["index", "build", &again, "--codes", &out]);
         assert_eq!(hits(&again, &query, &[])[4].1, 2);
     }
@@ -130,7 +130,7 @@ fn refusals_exit_with_two_and_say_what_to_do() {
     assert!(err.contains("neither the folder of an index"), "{err}");
     ends(0, &["index", "build", &index, "--codes", &query]);
     let err = refused(&["index", "build", &index, "--codes", &query]);
-    assert!(err.contains("is an index already: `crosshash index add` adds to it"), "{err}");
+    assert!(err.contains("is already an index; use `crosshash index add`"), "{err}");
     let err = refused(&["search", &index, "--codes", &query, "--filter", "label = 3"]);
     assert!(err.contains("filter: label 3 is out of range, there are 0 labels"), "{err}");
     let err = refused(&["search", &index, "--codes", &query, "--index", "hnsw"]);
@@ -142,7 +142,7 @@ fn refusals_exit_with_two_and_say_what_to_do() {
     let err = refused(&["index", "export", &index, "--out", "x.csv"]);
     assert!(err.contains("name a file that ends in .codes, .npy, .faiss, .jsonl"), "{err}");
     let err = refused(&["index", "delete", &index]);
-    assert!(err.contains("name items: --ids, --ids-file or --filter"), "{err}");
+    assert!(err.contains("no items: specify --ids, --ids-file or --filter"), "{err}");
     // nothing half-made is left where an index could not be built
     let broken = path(dir.path(), "broken.index");
     let ids = path(dir.path(), "ids.txt");

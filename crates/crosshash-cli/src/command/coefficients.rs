@@ -1,4 +1,4 @@
-//! `crosshash coefficients`: labels in, the weights q and u of the unary loss out.
+//! `crosshash coefficients`: computes the coefficients q and u of the unary loss from labels.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,39 +13,39 @@ use crosshash_codes::write::atomically;
 
 use crate::progress::{Progress, say};
 
-/// Compute the supervision of JCCH: the coefficients q and u of its unary loss.
+/// Compute the supervision coefficients of JCCH (q and u of its unary loss).
 ///
-/// Writes q.npy and u.npy (float64, items x labels) and says on stdout what was computed and
-/// why. Items without labels get 0 and are nobody's negatives.
+/// Writes q.npy and u.npy (float64, items x labels) and prints a report. The coefficients of items
+/// without labels are 0, and such items are not used as negatives.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Labels: a .npy matrix of 0/1 (items x labels), a .npy vector of class numbers, or a
-    /// text file with the label numbers of one item a line.
+    /// text file with the label numbers of one item per line.
     #[arg(long, value_name = "FILE")]
     labels: PathBuf,
 
-    /// Folder for q.npy and u.npy; made if it is not there.
+    /// Output folder for q.npy and u.npy; created if it does not exist.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
-    /// Which coefficients.
+    /// Kind of coefficients.
     #[arg(long, value_enum, default_value = "auto")]
     kind: KindArg,
 
-    /// How many anchors to draw; every label gets at least one.
+    /// Number of anchors; every label gets at least one.
     #[arg(long, value_name = "L")]
     anchors: Option<usize>,
 
-    /// Seed for drawing the anchors.
+    /// Seed of the sample of anchors.
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
 
-    /// Keep the scale of the bound: do not divide by the mean of q.
+    /// Do not divide by the mean of q.
     #[arg(long)]
     raw: bool,
 
-    /// Divide by the mean of q whatever the kind, also for scul and balanced.
+    /// Divide by the mean of q for every kind, also for scul and balanced.
     #[arg(long, conflicts_with = "raw")]
     mean_one: bool,
 
@@ -66,7 +66,7 @@ Examples:
 
 #[derive(Clone, Copy, ValueEnum)]
 enum KindArg {
-    /// 1 for single-label data, else exact, else anchors where exact would take too long.
+    /// 1 for single-label data; otherwise exact, or anchors if exact would take too long.
     Auto,
     /// The improved bound over all items.
     Exact,
@@ -81,7 +81,7 @@ enum KindArg {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    refuse_idle(args)?;
+    reject_unused(args)?;
     let labels = crosshash_codes::read::labels(&args.labels)?;
     let started = Instant::now();
     let found = {
@@ -98,26 +98,30 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Flags that the kind asked for does not heed.
-fn refuse_idle(args: &Args) -> Result<()> {
+/// Rejects options that have no effect for the selected kind.
+fn reject_unused(args: &Args) -> Result<()> {
     let kind = args.kind.to_possible_value();
     let kind = kind.as_ref().map_or("auto", |kind| kind.get_name());
     if args.anchors.is_some() && !matches!(args.kind, KindArg::Auto | KindArg::Anchors) {
-        bail!("--anchors has no effect with --kind {kind}; drop it, or say --kind anchors");
+        bail!(
+            "--anchors has no effect with --kind {kind}; remove it, or use --kind anchors"
+        );
     }
     if args.raw && matches!(args.kind, KindArg::Scul | KindArg::Uniform) {
         bail!(
-            "--raw has no effect with --kind {kind}, whose coefficients are never divided"
+            "--raw has no effect with --kind {kind}, which does not scale the coefficients"
         );
     }
     Ok(())
 }
 
-/// What the user should know of the result.
+/// Warnings about the result.
 fn warnings(args: &Args, found: &Supervision) -> Vec<String> {
     let mut all = Vec::new();
     if found.coefficients.sums().0 == 0.0 {
-        all.push("every q is 0: no item has a negative, for all share a label".to_owned());
+        all.push(
+            "every q is 0: all items share a label, so no item has a negative".to_owned(),
+        );
     }
     if found.kind == Kind::Uniform && args.anchors.is_some() {
         all.push("--anchors had no effect: every item has one label".to_owned());

@@ -1,4 +1,4 @@
-//! `crosshash methods`: what there is to learn codes with.
+//! `crosshash methods`: lists the methods.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -17,7 +17,7 @@ Examples:
 Cost per epoch: n items, r bits, C labels, width d. `closed form` has one step, `statistics` fits at
 most means and variances. A reference has no codes: it ranks by the cosine of real outputs.";
 
-/// List the methods: paper, year, cost, what they need.
+/// List the methods with paper, year, cost and requirements.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

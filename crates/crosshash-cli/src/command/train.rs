@@ -12,7 +12,7 @@ use crosshash_codes::eval::Options;
 
 use crate::data_args::DataArgs;
 use crate::evaluation::{encode_all, to_text};
-use crate::fit::{Fitted, Folder, fit, split};
+use crate::fit::{Checkpoints, Fitted, fit, split};
 use crate::interrupt;
 use crate::plot::convergence;
 use crate::progress::{Progress, say};
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Data set: a manifest, a folder with one, or `emoji`.
     pub(crate) data: PathBuf,
 
-    /// Folder of the run; created if it does not exist.
+    /// Checkpoints of the run; created if it does not exist.
     #[arg(long, value_name = "RUN")]
     pub(crate) out: PathBuf,
 
@@ -71,7 +71,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "R")]
     pub(crate) bits: Option<usize>,
 
-    /// Folder of the files that the manifest names [default: the manifest's folder].
+    /// Checkpoints of the files that the manifest names [default: the manifest's folder].
     #[arg(long, value_name = "PATH")]
     pub(crate) root: Option<PathBuf>,
 
@@ -106,8 +106,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let split = split(&opened, config.validation())?;
     say("preparing");
     let run_dir = RunDir::create(&args.out)?;
-    let folder = Folder::new(&run_dir, args.resume);
-    let Some(fitted) = fit(&config, &opened, &split, Some(&folder))? else {
+    let checkpoints = Checkpoints::new(&run_dir, args.resume);
+    let Some(fitted) = fit(&config, &opened, &split, Some(&checkpoints))? else {
         let out = args.out.display();
         say(format!(
             "checkpoint saved in {out}; run the same command with --resume to continue"

@@ -1,4 +1,4 @@
-//! `crosshash backbones`: what makes rows of pictures and texts, and where its weights are.
+//! `crosshash backbones`: lists the backbones and the locations of their weights.
 
 mod fetch;
 
@@ -19,10 +19,10 @@ Examples:
   crosshash backbones fetch all-minilm-l6-v2
   crosshash features photos/ --backbone descriptor --out features.npy
 
-Any other network in ONNX is a backbone by its path, with a small TOML file beside it that says what
-it takes (docs/pictures.md). Nothing is downloaded but by `fetch`.";
+Any other ONNX network can be used by its path, with a TOML file beside it that describes its input
+(docs/pictures.md). Only `fetch` downloads files.";
 
-/// List the backbones, and where their weights are; download some.
+/// List backbones and the locations of their weights; download weights.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -47,10 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return fetch::run(args);
     }
     let weights = args.weight_paths.weights();
-    let text = match args.json {
-        true => to_json(&weights)?,
-        false => to_text(&weights),
-    };
+    let text = if args.json { to_json(&weights)? } else { to_text(&weights) };
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -86,7 +83,7 @@ fn to_text(weights: &Weights) -> String {
                 }
             }
             Err(_) => {
-                let _ = writeln!(out, "{indent}not here; to get it:");
+                let _ = writeln!(out, "{indent}not found; to get it:");
                 for line in about.get.lines() {
                     let _ = writeln!(out, "{indent}  {}", line.trim_start());
                 }
@@ -95,16 +92,14 @@ fn to_text(weights: &Weights) -> String {
     }
     let folders: Vec<String> =
         weights.folders.iter().map(|folder| folder.display().to_string()).collect();
-    let _ = writeln!(out, "\nweights are looked for in: {}", folders.join(", "));
+    let _ = writeln!(out, "\nfolders with weights: {}", folders.join(", "));
     let runtime = match &weights.onnxruntime {
         Some(library) => format!("onnxruntime, {}", library.display()),
-        None => {
-            "pure Rust (name onnxruntime's library by --onnxruntime or $ORT_DYLIB_PATH \
-                 to be about three times as fast)"
-                .to_owned()
-        }
+        None => "built in (onnxruntime is about three times as fast: --onnxruntime or \
+             $ORT_DYLIB_PATH)"
+            .to_owned(),
     };
-    let _ = writeln!(out, "ONNX networks are run by: {runtime}");
+    let _ = writeln!(out, "ONNX runtime: {runtime}");
     out
 }
 

@@ -1,4 +1,4 @@
-//! `crosshash data import`: a manifest for a common layout.
+//! `crosshash data import`: writes a manifest for a common layout.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -15,25 +15,25 @@ use crate::progress::say;
 #[derive(clap::Args)]
 #[command(after_help = "Layouts:
   folders   pictures in class folders, or in MODALITY/CLASS folders; also in a zip
-  table     a CSV, TSV, JSONL or Parquet table (Hugging Face), with pictures beside it or not
-  arrays    .npy or .npz features, and labels*.npy with zeros and ones
+  table     a CSV, TSV, JSONL or Parquet table (Hugging Face), with or without pictures
+  arrays    .npy or .npz features, and labels*.npy with 0/1
   mat       a MATLAB file with features and labels (images, YAll, LAll; I_tr, T_tr, L_tr)
 
 Examples:
   crosshash data import photos/ --out photos/
   crosshash data import FLICKR-25K.mat --out flickr/
   crosshash data import train.parquet --out set/ --kind table
-The manifest is a proposal: read it, correct it, then `crosshash data inspect`.")]
+The manifest is a proposal: check and edit it, then run `crosshash data inspect`.")]
 pub(crate) struct Args {
-    /// The folder or file.
+    /// Folder or file to import.
     source: PathBuf,
-    /// The folder to write dataset.toml into; made if it is not there.
+    /// Folder for dataset.toml; created if it does not exist.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// The layout.
+    /// Layout of the source.
     #[arg(long, value_enum, default_value_t = Layout::Auto)]
     kind: Layout,
-    /// Write even if there is a dataset.toml already.
+    /// Overwrite an existing dataset.toml.
     #[arg(long)]
     force: bool,
 }
@@ -50,7 +50,7 @@ enum Layout {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let target = args.out.join(MANIFEST);
     if target.exists() && !args.force {
-        bail!("{} is there already; give --force to write over it", target.display());
+        bail!("{} already exists; use --force to overwrite it", target.display());
     }
     let kind = match args.kind {
         Layout::Auto => None,
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let fresh = !args.out.exists();
     fs_err::create_dir_all(&args.out)?;
     let proposal = import::import(&args.source, &args.out, kind).inspect_err(|_| {
-        // Leave no empty folder behind; one with anything in it stays.
+        // Remove the new folder if it is empty.
         if fresh {
             let _ = fs_err::remove_dir(&args.out);
         }
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         say(note);
     }
     say(format!(
-        "wrote {}; look at it with: crosshash data inspect {}",
+        "wrote {}; check it with: crosshash data inspect {}",
         target.display(),
         args.out.display()
     ));

@@ -1,4 +1,4 @@
-//! `crosshash data inspect`: what a data set is, and what is wrong with it.
+//! `crosshash data inspect`: statistics and problems of a data set.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crosshash::data::inspect::{self, ModalityReport, Report};
 use crate::plot;
 use crate::progress::{Progress, say};
 
-/// Say what a data set is and what is wrong with it: warnings first.
+/// Print statistics and problems of a data set, warnings first.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   crosshash data inspect photos/                 a folder with a dataset.toml
@@ -19,18 +19,18 @@ use crate::progress::{Progress, say};
   crosshash data inspect photos/ --plot labels.svg
   crosshash data inspect emoji                   the built-in data set")]
 pub(crate) struct Args {
-    /// A manifest, a folder with a dataset.toml, or `emoji`.
+    /// Data set: a manifest, a folder with a dataset.toml, or `emoji`.
     manifest: PathBuf,
-    /// Where the manifest's files are (default: beside it).
+    /// Folder of the files that the manifest names [default: the manifest's folder].
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Print everything as JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Draw the label histogram.
+    /// Plot the label histogram.
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
-    /// How many labels to list.
+    /// Number of labels to list.
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
 }
@@ -43,16 +43,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let report = inspect::inspect(&opened, &|done| progress.set(done))?;
     drop(progress);
     if let Some(path) = &args.plot {
-        plot::labels::draw(&report, path).context("drawing the labels")?;
+        plot::labels::draw(&report, path).context("plotting the labels")?;
         say(format!("wrote {}", path.display()));
     }
     let mut out = std::io::stdout().lock();
-    match args.json {
-        true => {
-            serde_json::to_writer_pretty(&mut out, &report)?;
-            writeln!(out)?;
-        }
-        false => print(&mut out, &report, args.top)?,
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &report)?;
+        writeln!(out)?;
+    } else {
+        print(&mut out, &report, args.top)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -133,7 +132,7 @@ fn print_labels(out: &mut impl Write, report: &Report, top: usize) -> std::io::R
     let labels = &report.labels;
     writeln!(
         out,
-        "\n{} labels over {} ids, {} different sets",
+        "\n{} labels over {} ids, {} distinct sets",
         labels.count, labels.ids, labels.distinct_sets
     )?;
     let most = labels.histogram.first().map_or(1, |label| label.items.max(1));
@@ -147,7 +146,7 @@ fn print_labels(out: &mut impl Write, report: &Report, top: usize) -> std::io::R
         writeln!(out, "  ... {} more, down to {least}", rest.len())?;
     }
     if !labels.together.is_empty() {
-        writeln!(out, "together most often")?;
+        writeln!(out, "most frequent pairs")?;
     }
     for pair in labels.together.iter().take(top) {
         let names = format!("{} + {}", pair.left, pair.right);

@@ -1,4 +1,4 @@
-//! `crosshash data`: look at data sets, make manifests, make data.
+//! `crosshash data`: inspect data sets, write manifests, generate data.
 
 mod import;
 mod inspect;
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 
-/// Look at data sets, write manifests for them, make synthetic ones.
+/// Inspect data sets, write manifests, generate synthetic data.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

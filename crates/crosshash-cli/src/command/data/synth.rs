@@ -1,4 +1,4 @@
-//! `crosshash data synth`: structured multi-label data of any size.
+//! `crosshash data synth`: generates structured multi-label data of any size.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -8,26 +8,26 @@ use crosshash::data::synth::{self, Recipe, SynthForm, SynthModality};
 
 use crate::progress::{Progress, say};
 
-/// Make a data set: correlated, unbalanced labels, modalities with private noise.
+/// Generate a data set with correlated, unbalanced labels and noisy modalities.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   crosshash data synth --out toy --items 2000
   crosshash data synth --out big --items 1000000 --labels 81 --modalities image:512,tags:1000:sparse
   crosshash data synth --out three --items 5000 --modalities photo:64,sketch:32,words:500:text --seed 7")]
 pub(crate) struct Args {
-    /// The folder to write into; made if it is not there.
+    /// Output folder; created if it does not exist.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// How many items.
+    /// Number of items.
     #[arg(long, value_name = "N", default_value_t = 2000)]
     items: usize,
-    /// How many labels.
+    /// Number of labels.
     #[arg(long, value_name = "C", default_value_t = 24)]
     labels: usize,
-    /// Labels per item, roughly.
+    /// Approximate number of labels per item.
     #[arg(long, value_name = "MEAN", default_value_t = 3.0)]
     per_item: f64,
-    /// NAME:WIDTH for numbers, NAME:WIDTH:sparse for counted words, NAME:WIDTH:text for texts.
+    /// Modalities: NAME:WIDTH (dense), NAME:WIDTH:sparse (word counts) or NAME:WIDTH:text.
     #[arg(
         long,
         value_name = "LIST",
@@ -36,13 +36,13 @@ pub(crate) struct Args {
         default_value = "image:128,text:500:sparse"
     )]
     modalities: Vec<SynthModality>,
-    /// Private noise of each modality, relative to what the labels say.
+    /// Noise of each modality, relative to the signal of the labels.
     #[arg(long, value_name = "SD", default_value_t = 1.0)]
     noise: f64,
-    /// The seed: the same seed gives the same files.
+    /// Seed; the same seed gives the same files.
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// Write even if there is a dataset.toml already.
+    /// Overwrite an existing dataset.toml.
     #[arg(long)]
     force: bool,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let manifest = args.out.join(crosshash::data::MANIFEST);
     if manifest.exists() && !args.force {
-        bail!("{} is there already; give --force to write over it", manifest.display());
+        bail!("{} already exists; use --force to overwrite it", manifest.display());
     }
     let recipe = Recipe {
         items: args.items,
@@ -62,10 +62,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     let fresh = !args.out.exists();
     fs_err::create_dir_all(&args.out)?;
-    let progress = Progress::new("making", args.items * args.modalities.len());
+    let progress = Progress::new("generating", args.items * args.modalities.len());
     let paths =
         synth::synth(&recipe, &args.out, &|done| progress.set(done)).inspect_err(|_| {
-            // Leave no empty folder behind; one with anything in it stays.
+            // Remove the new folder if it is empty.
             if fresh {
                 let _ = fs_err::remove_dir(&args.out);
             }
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 fn modality(text: &str) -> Result<SynthModality, String> {
     let wanted =
-        || format!("{text:?} is not NAME:WIDTH, NAME:WIDTH:sparse or NAME:WIDTH:text");
+        || format!("{text:?}: expected NAME:WIDTH, NAME:WIDTH:sparse or NAME:WIDTH:text");
     let (name, width, form) = match text.split(':').collect::<Vec<_>>()[..] {
         [name, width] => (name, width, SynthForm::Dense),
         [name, width, "sparse"] => (name, width, SynthForm::Sparse),

@@ -14,13 +14,13 @@ use crate::progress::say;
 
 const BUILD_EXAMPLES: &str = "\
 Examples:
-  From packed codes of any tool; items are numbered from 0:
+  From packed codes of any tool; ids are numbers from 0:
     crosshash index build photos.index --codes codes.npy
 
-  With ids and labels, one a line or a row:
+  With ids and labels, one per line or row:
     crosshash index build photos.index --codes codes.npy --ids ids.txt --labels labels.npy
 
-  From a trained run, whose files hold ids and labels; a FAISS IndexBinaryFlat; JSON lines:
+  From a trained run (with ids and labels); from a FAISS IndexBinaryFlat; from JSON lines:
     crosshash index build photos.index --codes run/codes/database.image.codes
     crosshash index build photos.index --codes flat.faiss
     crosshash index build photos.index --codes items.jsonl";
@@ -30,22 +30,22 @@ Examples:
     crosshash index add photos.index --codes new.npy --ids new.txt
     crosshash index add photos.index --codes changed.jsonl --upsert
 
-Adding is one commit: after a crash all of the new items are there, or none.";
+All items are added in one commit: after a crash either all or none of them are in the index.";
 
-/// The items to be indexed.
+/// The items to index.
 #[derive(clap::Args)]
 struct Items {
     /// Codes: .npy, .codes, .faiss (IndexBinaryFlat) or .jsonl.
     #[arg(long, value_name = "FILE")]
     codes: PathBuf,
 
-    /// Ids: text, one a line (all numbers, or names), or a .npy vector (default: those in the
-    /// file of codes, or counted).
+    /// Ids: a text file with one per line (all numbers, or names), or a .npy vector [default: those
+    /// in the code file, or numbers from 0].
     #[arg(long, value_name = "FILE")]
     ids: Option<PathBuf>,
 
-    /// Labels: .npy matrix of 0/1, .npy vector of class numbers, or text with the label numbers
-    /// of one item a line (default: those in the file of codes).
+    /// Labels: .npy matrix of 0/1, .npy vector of class numbers, or a text file with the label
+    /// numbers of one item per line [default: those in the code file].
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
 
@@ -67,17 +67,17 @@ impl Items {
     }
 }
 
-/// Make an index.
+/// Create an index.
 #[derive(clap::Args)]
 #[command(after_help = BUILD_EXAMPLES)]
 pub(super) struct BuildArgs {
-    /// The folder to make.
+    /// Folder of the new index.
     index: PathBuf,
 
     #[command(flatten)]
     items: Items,
 
-    /// Names of the labels, one a line in the order of their numbers, for filters.
+    /// Names of the labels for filters, one per line in the order of their numbers.
     #[arg(long, value_name = "FILE")]
     label_names: Option<PathBuf>,
 }
@@ -86,23 +86,20 @@ pub(super) struct BuildArgs {
 #[derive(clap::Args)]
 #[command(after_help = ADD_EXAMPLES)]
 pub(super) struct AddArgs {
-    /// The folder of the index.
+    /// Folder of the index.
     index: PathBuf,
 
     #[command(flatten)]
     items: Items,
 
-    /// Replace items whose ids are there already instead of refusing them.
+    /// Replace items with existing ids, instead of failing.
     #[arg(long)]
     upsert: bool,
 }
 
 pub(super) fn build(args: &BuildArgs) -> Result<ExitCode> {
     if crosshash_codes::segments::is_index(&args.index) {
-        bail!(
-            "{} is an index already: `crosshash index add` adds to it",
-            args.index.display()
-        );
+        bail!("{} is already an index; use `crosshash index add`", args.index.display());
     }
     let items = args.items.read()?;
     let names = match &args.label_names {
@@ -114,7 +111,7 @@ pub(super) fn build(args: &BuildArgs) -> Result<ExitCode> {
     let make = || Writer::create(&args.index, items.codes.bits(), &names)?.insert(&items);
     if let Err(err) = make() {
         if is_new {
-            fs_err::remove_dir_all(&args.index)?; // nothing half-made is left behind
+            fs_err::remove_dir_all(&args.index)?; // leave no incomplete index
         }
         return Err(err.into());
     }

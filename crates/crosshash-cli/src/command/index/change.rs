@@ -9,7 +9,7 @@ use crosshash_codes::segments::Writer;
 
 use crate::progress::say;
 
-/// Remove items from an index.
+/// Delete items from an index.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -17,29 +17,29 @@ Examples:
     crosshash index delete photos.index --ids-file gone.txt
     crosshash index delete photos.index --filter 'label in (3, 7)'
 
-Ids that are not there are no error. The room is given back by `crosshash index compact`.")]
+Unknown ids are ignored. `crosshash index compact` frees the disk space.")]
 pub(super) struct DeleteArgs {
-    /// The folder of the index.
+    /// Folder of the index.
     index: PathBuf,
 
     /// Ids of the items.
     #[arg(long, value_name = "ID,ID,...", value_delimiter = ',')]
     ids: Vec<String>,
 
-    /// Ids of the items, one a line.
+    /// File with the ids of the items, one per line.
     #[arg(long, value_name = "FILE")]
     ids_file: Option<PathBuf>,
 
-    /// The items for which this holds; see `crosshash search --help`.
+    /// Delete the items that match this expression; see `crosshash search --help`.
     #[arg(long, value_name = "EXPRESSION", conflicts_with_all = ["ids", "ids_file"])]
     filter: Option<String>,
 }
 
-/// Write what is left of an index into one segment.
+/// Rewrite an index as one segment, without deleted items.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n    crosshash index compact photos.index")]
 pub(super) struct CompactArgs {
-    /// The folder of the index.
+    /// Folder of the index.
     index: PathBuf,
 }
 
@@ -56,14 +56,14 @@ pub(super) fn delete(args: &DeleteArgs) -> Result<ExitCode> {
                 typed.extend(fs_err::read_to_string(path)?.lines().map(str::to_owned));
             }
             if typed.is_empty() {
-                bail!("name items: --ids, --ids-file or --filter");
+                bail!("no items: specify --ids, --ids-file or --filter");
             }
             let ids: Vec<Id> =
                 typed.iter().filter_map(|text| writer.snapshot().typed_id(text)).collect();
             writer.delete(&ids)?
         }
     };
-    say(format!("{count} items removed, {} left", writer.snapshot().len()));
+    say(format!("{count} items deleted, {} remain", writer.snapshot().len()));
     Ok(if count == 0 { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
@@ -73,7 +73,7 @@ pub(super) fn compact(args: &CompactArgs) -> Result<ExitCode> {
     writer.compact()?;
     let after = writer.snapshot().info();
     say(format!(
-        "{} items; {} segments became {}, {} bytes became {}",
+        "{} items; segments: {} -> {}, bytes: {} -> {}",
         after.items, before.segments, after.segments, before.bytes, after.bytes
     ));
     Ok(ExitCode::SUCCESS)

@@ -1,5 +1,5 @@
-//! `crosshash index export` and `crosshash index snapshot`: an index for other tools, or as it is
-//! now.
+//! `crosshash index export` and `crosshash index snapshot`: export an index for other tools, or copy
+//! its current state.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use crosshash_codes::segments::Snapshot;
 
 use crate::progress::say;
 
-/// Write the items of an index for other tools.
+/// Export the items of an index for other tools.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -19,26 +19,26 @@ Examples:
     crosshash index export photos.index --out items.jsonl   ids, codes, labels
     crosshash index export photos.index --out items.codes   ids, codes, labels")]
 pub(super) struct ExportArgs {
-    /// The folder of the index.
+    /// Folder of the index.
     index: PathBuf,
 
-    /// The file; its ending tells the format: .npy, .faiss, .jsonl or .codes.
+    /// Output file; the format depends on its ending: .npy, .faiss, .jsonl or .codes.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }
 
-/// Keep an index as it is now, in a folder of its own.
+/// Copy the current state of an index to another folder.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Example:
     crosshash index snapshot photos.index monday.index
 
-Segments never change, so they are linked, not copied, where the file system can.")]
+Segments are immutable, so they are hard-linked instead of copied if the file system supports it.")]
 pub(super) struct SnapshotArgs {
-    /// The folder of the index.
+    /// Folder of the index.
     index: PathBuf,
 
-    /// The folder to make.
+    /// Folder of the copy.
     out: PathBuf,
 }
 
@@ -50,7 +50,9 @@ pub(super) fn export(args: &ExportArgs) -> Result<ExitCode> {
     if format.keeps_ids || file.ids.is_none() {
         say(format!("{codes} items"));
     } else {
-        say(format!("{codes} codes, in the order of the index; this format keeps no ids"));
+        say(format!(
+            "{codes} codes in the order of the index; this format does not store ids"
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }

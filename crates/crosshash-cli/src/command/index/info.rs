@@ -1,4 +1,4 @@
-//! `crosshash index info`: what an index holds.
+//! `crosshash index info`: statistics of an index.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -7,17 +7,17 @@ use std::process::ExitCode;
 use anyhow::Result;
 use crosshash_codes::segments::Snapshot;
 
-/// Tell what an index holds.
+/// Print statistics of an index.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
     crosshash index info photos.index
     crosshash index info photos.index --verify --json")]
 pub(super) struct Args {
-    /// The folder of the index.
+    /// Folder of the index.
     index: PathBuf,
 
-    /// Read everything and compare it with its checksums.
+    /// Read all files and verify their checksums.
     #[arg(long)]
     verify: bool,
 
@@ -42,7 +42,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     writeln!(out, "items     {}", info.items)?;
-    writeln!(out, "removed   {} (their room is given back by compact)", info.removed)?;
+    writeln!(out, "deleted   {} (compact frees their disk space)", info.removed)?;
     writeln!(out, "bits      {}", info.bits)?;
     writeln!(out, "ids       {}", info.ids.unwrap_or("none yet"))?;
     let named = if info.label_names { ", named" } else { "" };
@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     writeln!(out, "commits   {}", info.commit)?;
     writeln!(out, "bytes     {}", info.bytes)?;
     if args.verify {
-        writeln!(out, "verified  every checksum matches")?;
+        writeln!(out, "verified  all checksums match")?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,4 @@
-//! `crosshash index`: indexes on disk that live: build, add, delete, info, compact, export,
-//! snapshot.
+//! `crosshash index`: indexes on disk: build, add, delete, info, compact, export, snapshot.
 
 mod build;
 mod change;
@@ -11,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 
-/// Make and change indexes on disk: items with ids and labels that come and go.
+/// Create and change indexes on disk; items have ids and labels and can be added and deleted.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
