@@ -267,12 +267,17 @@ fn to_json(report: &Report, args: &Args) -> Value {
         bounds.insert(metric.name.into(), json!(by_rank));
     }
     root.insert("bounds".into(), bounds.into());
+    root.insert("ndcg_idf_at".into(), json!(report.ndcg_idf_at));
+    if let Value::Object(user) = json!(report.user) {
+        root.extend(user);
+    }
     root.insert("radius".into(), json!(report.radius));
     root.insert("chance".into(), json!(report.chance));
     root.insert("queries".into(), json!(report.queries));
     root.insert("queries_without_relevant".into(), json!(report.queries_without_relevant));
     let mut health = json!(report.database_health);
     health["tie_rate"] = json!(report.tie_rate);
+    health["tie_rate_at"] = json!(report.tie_rate_at);
     health["query"] = json!(report.query_health);
     root.insert("health".into(), health);
     let mut protocol = json!(report.protocol);

@@ -130,9 +130,10 @@ impl Scratch {
             before += items + (relevant << 32);
         }
         let mut top = vec![0_u16; ranks.min(self.distance.len())];
-        let sum = match top.is_empty() {
-            true => self.walk::<false>(&mut next, &mut top),
-            false => self.walk::<true>(&mut next, &mut top),
+        let sum = if top.is_empty() {
+            self.walk::<false>(&mut next, &mut top)
+        } else {
+            self.walk::<true>(&mut next, &mut top)
         };
         (sum, top)
     }

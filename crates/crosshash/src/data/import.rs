@@ -87,7 +87,7 @@ pub fn import(source: &Path, out: &Path, kind: Option<Kind>) -> Result<Proposal>
     .map_err(|err| err.at(source))?;
     manifest.name = source.file_stem().map(|name| name.to_string_lossy().into_owned());
     if manifest.split.is_none() {
-        notes.push("split: a tenth of the items asks, drawn with seed 0".to_owned());
+        notes.push("split: 10 % of the items are held out as queries (seed 0)".to_owned());
         let query = Some(Selection::Share(0.1));
         manifest.split = Some(SplitSource { query, ..SplitSource::default() });
     }
@@ -107,11 +107,12 @@ struct Found {
 impl Found {
     fn look(source: &Path) -> Result<Found> {
         let source = absolute(source)?;
-        let mut files = match source.is_dir() {
-            false => vec![source.clone()],
-            true => fs_err::read_dir(&source)?
+        let mut files = if source.is_dir() {
+            fs_err::read_dir(&source)?
                 .map(|entry| Ok(entry?.path()))
-                .collect::<Result<Vec<PathBuf>>>()?,
+                .collect::<Result<Vec<PathBuf>>>()?
+        } else {
+            vec![source.clone()]
         };
         files.sort_unstable();
         let with = |endings: &[&str]| -> Vec<PathBuf> {
@@ -142,9 +143,10 @@ impl Found {
     }
 
     fn pictures(&self) -> Option<&Path> {
-        match self.has_pictures {
-            true => Some(&self.source),
-            false => self.zips.first().map(PathBuf::as_path),
+        if self.has_pictures {
+            Some(&self.source)
+        } else {
+            self.zips.first().map(PathBuf::as_path)
         }
     }
 }

@@ -217,10 +217,7 @@ pub struct KeyedArray {
 impl Manifest {
     /// Reads a manifest; a folder stands for the `dataset.toml` in it. Gives its path too.
     pub fn read(path: &Path) -> Result<(Manifest, PathBuf)> {
-        let path = match path.is_dir() {
-            true => path.join(MANIFEST),
-            false => path.to_owned(),
-        };
+        let path = if path.is_dir() { path.join(MANIFEST) } else { path.to_owned() };
         if path.parent().is_some_and(Path::is_dir) && !path.exists() {
             return Err(Error::content(
                 "there is no manifest; write one, or let `crosshash data import` make it",

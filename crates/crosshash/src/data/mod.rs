@@ -64,13 +64,11 @@ use crate::{Error, Result};
 /// The items of one file: an array in any format that [`READERS`] know, or, with `text`, one
 /// text a line.
 pub fn items(path: &std::path::Path, text: bool) -> Result<Features> {
-    match text {
-        false => read::array(path, None, false, &limits::Budget::default()),
-        true => {
-            let content = fs_err::read_to_string(path)?;
-            Ok(Features::Text(content.lines().collect()))
-        }
+    if !text {
+        return read::array(path, None, false, &limits::Budget::default());
     }
+    let content = fs_err::read_to_string(path)?;
+    Ok(Features::Text(content.lines().collect()))
 }
 
 /// The pictures of a folder, a zip or a tar below `under`, with their ids, by name.

@@ -155,10 +155,7 @@ fn assemble(
 /// A backbone by path is looked for where the other files are.
 fn beside(root: &Path, backbone: String) -> String {
     let is_path = Path::new(&backbone).extension().is_some_and(|e| e == "onnx");
-    match is_path {
-        true => root.join(&backbone).display().to_string(),
-        false => backbone,
-    }
+    if is_path { root.join(&backbone).display().to_string() } else { backbone }
 }
 
 /// What is known of a modality before label names are.
@@ -288,10 +285,8 @@ impl PartOf<'_> {
         let row =
             |item: usize| table.and_then(|(_, rows)| rows).map_or(item, |rows| rows[item]);
         let rows: Vec<usize> = kept.iter().map(|&item| row(item)).collect();
-        let ids: Vec<String> = match whole {
-            true => ids,
-            false => kept.iter().map(|&item| ids[item].clone()).collect(),
-        };
+        let ids: Vec<String> =
+            if whole { ids } else { kept.iter().map(|&item| ids[item].clone()).collect() };
         let features = if whole { features } else { features.select(&kept) };
         let table = table.map(|(table, _)| table);
         let path = self.items().map(|items| self.root.join(&items.table));

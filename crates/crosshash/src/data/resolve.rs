@@ -307,9 +307,10 @@ fn matrix(
             let mut buffer = vec![0.0; dense.width()];
             for &row in rows {
                 dense.read(row..row + 1, &mut buffer)?;
-                found.push(match numbers {
-                    true => numbered_row(&buffer, row)?,
-                    false => dense_row(&buffer, row)?,
+                found.push(if numbers {
+                    numbered_row(&buffer, row)?
+                } else {
+                    dense_row(&buffer, row)?
                 });
             }
             (dense.width(), numbers)

@@ -34,9 +34,10 @@ pub(super) fn draw(
 ) -> Vec<Vec<bool>> {
     let mut units = units(dataset, together, pool);
     units.shuffle(rng);
-    let chosen = match stratify {
-        true => stratified(&units, dataset.label_names().len(), count, rng),
-        false => first_that_fit(&units, count),
+    let chosen = if stratify {
+        stratified(&units, dataset.label_names().len(), count, rng)
+    } else {
+        first_that_fit(&units, count)
     };
     let mut flags: Vec<Vec<bool>> = pool.iter().map(|m| vec![false; m.len()]).collect();
     for (unit, _) in units.iter().zip(chosen).filter(|(_, chosen)| *chosen) {
@@ -150,9 +151,6 @@ fn prefers_first(
         return true;
     }
     let by_label = label.map_or(0.0, |label| first.labels[label] - rest.labels[label]);
-    let (a, b) = match by_label == 0.0 {
-        true => (first.ids, rest.ids),
-        false => (by_label, 0.0),
-    };
+    let (a, b) = if by_label == 0.0 { (first.ids, rest.ids) } else { (by_label, 0.0) };
     if a == b { rng.random() } else { a > b }
 }

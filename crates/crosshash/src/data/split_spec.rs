@@ -22,20 +22,20 @@ use super::sampling::draw;
 use super::{Dataset, Modality, Parts, Split};
 use crate::{Error, Result};
 
-/// How to make a split; what is not said has the default of its part.
+/// How to make a split; parts that are not given have their defaults.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SplitSpec {
     /// Seed of every draw.
     pub seed: u64,
     /// Keep the shares of the labels equal in every part that is drawn.
     pub stratify: bool,
-    /// Items that ask (default: none).
+    /// Query items (default: none).
     pub query: Option<Selection>,
-    /// Items that training may be judged by (default: none).
+    /// Validation items (default: none).
     pub validation: Option<Selection>,
-    /// Items that are learnt from (default: the whole database).
+    /// Training items (default: the whole database).
     pub train: Option<Selection>,
-    /// Items that are searched (default: everything but the queries).
+    /// Database items (default: everything but the queries).
     pub database: Option<Selection>,
 }
 
@@ -84,17 +84,19 @@ impl SplitSpec {
         // What is given may not contradict what is given before; what is drawn makes way.
         let apart = |one: (&str, &Option<Selection>, &Members),
                      other: (&str, &Option<Selection>, &Members)| {
-            match is_given(one.1) && is_given(other.1) {
-                true => refuse_both(dataset, (one.0, one.2), (other.0, other.2)),
-                false => Ok(()),
+            if is_given(one.1) && is_given(other.1) {
+                refuse_both(dataset, (one.0, one.2), (other.0, other.2))
+            } else {
+                Ok(())
             }
         };
         let asks = ("query", &self.query, &query);
         let mut given =
             |name, stream, choice: &Option<Selection>, default, pool: &Members| {
-                let chosen = match is_given(choice) {
-                    true => choose(name, stream, choice, default, &all)?,
-                    false => choose(name, stream, choice, default, pool)?,
+                let chosen = if is_given(choice) {
+                    choose(name, stream, choice, default, &all)?
+                } else {
+                    choose(name, stream, choice, default, pool)?
                 };
                 apart(asks, (name, choice, &chosen))?;
                 Ok::<Members, Error>(minus(&chosen, &query))
@@ -112,12 +114,11 @@ impl SplitSpec {
             ("train", &self.train, &pool),
             ("validation", &self.validation, &validation),
         )?;
-        let train = match drawn {
-            true => {
-                let pool = without_units(&units, &pool, &validation);
-                given("train", 3, &self.train, true, &pool)?
-            }
-            false => minus(&pool, &validation),
+        let train = if drawn {
+            let pool = without_units(&units, &pool, &validation);
+            given("train", 3, &self.train, true, &pool)?
+        } else {
+            minus(&pool, &validation)
         };
         let items = |members: &Members, k: usize| -> Vec<usize> {
             (0..members[k].len()).filter(|&item| members[k][item]).collect()
@@ -299,9 +300,10 @@ impl<'de> Deserialize<'de> for Selection {
             }
 
             fn visit_f64<E: de::Error>(self, share: f64) -> Result<Selection, E> {
-                match (0.0..=1.0).contains(&share) {
-                    true => Ok(Selection::Share(share)),
-                    false => Err(E::custom("a share is 0.0 to 1.0; a size has no point")),
+                if (0.0..=1.0).contains(&share) {
+                    Ok(Selection::Share(share))
+                } else {
+                    Err(E::custom("a share is 0.0 to 1.0; a size has no point"))
                 }
             }
 

@@ -204,9 +204,10 @@ fn numbers(name: &str, array: &ArrayRef, at: usize, place: Place) -> Result<Vec<
 
 fn fault(err: impl std::fmt::Display) -> Error {
     let text = err.to_string();
-    let remedy = match text.contains("Disabled feature at compile time") {
-        true => "; write it plain or with compression=\"snappy\" or \"gzip\"",
-        false => "",
+    let remedy = if text.contains("Disabled feature at compile time") {
+        "; write it plain or with compression=\"snappy\" or \"gzip\""
+    } else {
+        ""
     };
     Error::content(format!("cannot be read as Parquet: {text}{remedy}"))
 }

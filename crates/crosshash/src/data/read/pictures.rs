@@ -76,11 +76,11 @@ pub(super) fn folder(path: &Path, under: &str) -> Result<Listing> {
                      followed: copy what it points to, or remove it"
                 )));
             }
-            match kind.is_dir() {
-                true => open.push((entry.path(), name)),
-                // What a link to a folder inside shows is listed where it is.
-                false if kind.is_symlink() && entry.path().is_dir() => {}
-                false => names.push(name),
+            if kind.is_dir() {
+                open.push((entry.path(), name));
+            } else if !(kind.is_symlink() && entry.path().is_dir()) {
+                // The content of a linked folder is listed where the folder is.
+                names.push(name);
             }
         }
     }
@@ -128,12 +128,12 @@ pub(super) fn tar(path: &Path, under: &str) -> Result<Listing> {
 
 /// A name that leads downwards.
 fn checked(name: &str) -> Result<String> {
-    match stays_below(name) {
-        true => Ok(name.to_owned()),
-        false => Err(Error::content(format!(
+    if !stays_below(name) {
+        return Err(Error::content(format!(
             "entry {name:?} points outside the archive; such an archive is not to be trusted"
-        ))),
+        )));
     }
+    Ok(name.to_owned())
 }
 
 fn is_picture(name: &str) -> bool {

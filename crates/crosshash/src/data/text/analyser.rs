@@ -123,9 +123,10 @@ impl Analyser {
 
     /// Hands each term of a text to `take`, in order.
     pub fn terms(&self, text: &str, mut take: impl FnMut(&str)) {
-        let text = match self.analysis.lower_case {
-            true => Cow::Owned(text.to_lowercase()),
-            false => Cow::Borrowed(text),
+        let text = if self.analysis.lower_case {
+            Cow::Owned(text.to_lowercase())
+        } else {
+            Cow::Borrowed(text)
         };
         for word in text.unicode_words() {
             let long =
