@@ -62,7 +62,7 @@ fn an_index_lives() {
     };
     build(&index);
     let all = pairs(&[("0", 0), ("1", 1), ("3", 1), ("2", 2), ("4", 16)]);
-    for kind in ["auto", "scan", "mih", "mih-lean", "balls"] {
+    for kind in ["auto", "scan", "mih", "mih-lean", "cluster-lists"] {
         assert_eq!(hits(&index, &query, &["--index", kind]), all, "{kind}");
     }
     assert_eq!(hits(&index, &query, &["-k", "2", "--skip", "1"]), all[1..3]);
@@ -134,7 +134,7 @@ fn refusals_exit_with_two_and_say_what_to_do() {
     let err = refused(&["search", &index, "--codes", &query, "--filter", "label = 3"]);
     assert!(err.contains("filter: label 3 is out of range, there are 0 labels"), "{err}");
     let err = refused(&["search", &index, "--codes", &query, "--index", "hnsw"]);
-    assert!(err.contains("try one of: scan, mih-lean, mih, balls, auto"), "{err}");
+    assert!(err.contains("try one of: scan, mih-lean, mih, cluster-lists, auto"), "{err}");
     let err = refused(&["search", &index, "--text", "a dog"]);
     assert!(err.contains("--drawing and --input require a model"), "{err}");
     let err = refused(&["search", &index, "--codes", &query, "--out", "x.csv"]);

@@ -161,6 +161,6 @@ fn empty_indexes_and_misfits() {
     let err = build("hnsw", empty, &|_| ()).err().unwrap();
     assert_eq!(
         err.to_string(),
-        "no index named \"hnsw\"; try one of: scan, mih-lean, mih, balls, auto"
+        "no index named \"hnsw\"; try one of: scan, mih-lean, mih, cluster-lists, auto"
     );
 }

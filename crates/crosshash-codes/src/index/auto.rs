@@ -8,7 +8,7 @@
 //! found so far. What queries really cost corrects the expectation, so queries that are unlike
 //! the database are soon sent to the better side too.
 //!
-//! Where the codes lie around centres, and lists around them (`balls.rs`) answer the samples
+//! Where the codes lie around centres, and lists around them (`cluster_lists.rs`) answer the samples
 //! faster than both, they are asked first; a query for which they would compare more codes
 //! than the other two cost goes on as above.
 
@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use rayon::prelude::*;
 
 use super::top::first;
-use super::{Balls, Form, Hit, Index, Mih, Query, Scan};
+use super::{ClusterLists, Form, Hit, Index, Mih, Query, Scan};
 use crate::{Codes, Result};
 
 /// How often a sample is timed.
@@ -62,7 +62,7 @@ struct Hashed {
 
 /// Lists around centres, where they are the fastest.
 struct Around {
-    balls: Balls,
+    lists: ClusterLists,
     /// Seconds of one code compared, and of a sample query with `k` = 10.
     unit: f64,
     seconds: f64,
@@ -114,14 +114,14 @@ impl Hashed {
         let (scan_one, scan_each) = (seconds(&samples.select(&[0])), seconds(&samples));
         let learned = sample(&mih, &samples, GIVE_UP * scan_one.max(scan_each));
         let mih_one = learned.work[power(10)] * learned.unit[power(10)];
-        let around = Balls::parted(codes, COMPARISONS)
-            .and_then(|balls| Around::measure(balls, &samples))
+        let around = ClusterLists::parted(codes, COMPARISONS)
+            .and_then(|lists| Around::measure(lists, &samples))
             .filter(|around| around.seconds < mih_one.min(scan_each));
         Hashed { mih, around, scan_one, scan_each, learned: Mutex::new(learned) }
     }
 
     /// The lists to ask first and the codes they may compare: not more than the rest costs.
-    fn lists(&self, k: usize, queries: usize) -> Option<(&Balls, usize)> {
+    fn lists(&self, k: usize, queries: usize) -> Option<(&ClusterLists, usize)> {
         let around = self.around.as_ref()?;
         let mut learned = self.learned.lock().ok()?;
         if learned.vain > VAIN {
@@ -132,7 +132,7 @@ impl Hashed {
         }
         let mih = learned.work[power(k)] * learned.unit[power(k)];
         let rest = mih.min(self.scan_seconds(queries));
-        Some((&around.balls, whole(rest / around.unit)))
+        Some((&around.lists, whole(rest / around.unit)))
     }
 
     /// Corrects how often lists are asked in vain.
@@ -182,14 +182,14 @@ impl Hashed {
 
 impl Around {
     /// Times lists on samples; nothing if they do not answer all of them.
-    fn measure(balls: Balls, samples: &Codes) -> Option<Around> {
-        let (mut work, budget) = (0, balls.codes().len() / PART);
+    fn measure(lists: ClusterLists, samples: &Codes) -> Option<Around> {
+        let (mut work, budget) = (0, lists.codes().len() / PART);
         let mut best = vec![f64::INFINITY; samples.len()];
         for _ in 0..ROUNDS {
             work = 0;
             for (best, code) in best.iter_mut().zip(samples.iter()) {
                 let start = now();
-                let (top, compared) = balls.one(code, &Query::nearest(11), budget);
+                let (top, compared) = lists.one(code, &Query::nearest(11), budget);
                 *best = best.min(now() - start);
                 top?;
                 work += compared;
@@ -197,7 +197,7 @@ impl Around {
         }
         let seconds: f64 = best.iter().sum();
         let unit = seconds / work.max(1) as f64;
-        Some(Around { balls, unit, seconds: seconds / samples.len() as f64 })
+        Some(Around { lists, unit, seconds: seconds / samples.len() as f64 })
     }
 }
 
@@ -297,9 +297,9 @@ impl Index for Auto {
         let mut lists = hashed.lists(k, queries.len());
         for group in [trial, others] {
             let mut left = group.to_vec();
-            if let Some((balls, budget)) = lists {
+            if let Some((clusters, budget)) = lists {
                 let one = |&q: &u32| {
-                    let (top, _) = balls.one(queries.code(q as usize), query, budget);
+                    let (top, _) = clusters.one(queries.code(q as usize), query, budget);
                     top.map(|top| query.page(first(top.into_keys(), query.depth())))
                 };
                 let found: Vec<_> = group.par_iter().map(one).collect();
@@ -360,7 +360,7 @@ impl Index for Auto {
     fn extra_bytes(&self) -> usize {
         self.hashed.as_ref().map_or(0, |hashed| {
             let lists =
-                hashed.around.as_ref().map_or(0, |around| around.balls.extra_bytes());
+                hashed.around.as_ref().map_or(0, |around| around.lists.extra_bytes());
             hashed.mih.extra_bytes() + lists
         })
     }
@@ -374,7 +374,7 @@ impl Index for Auto {
         let (scan_one, scan_each) = (hashed.scan_seconds(1), hashed.scan_each);
         let pick = |mih: f64, scan: f64| if mih < scan { "mih" } else { "scan" };
         let lists = hashed.around.as_ref().map_or(String::new(), |around| {
-            let (one, what) = (around.seconds * 1e6, around.balls.explain());
+            let (one, what) = (around.seconds * 1e6, around.lists.explain());
             format!("{what}, {one:.1} us a query; where they do not do, ")
         });
         format!(

@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
-use super::large::Large;
+use super::huge_vec::HugeVec;
 use super::top::{Unordered, first};
 use super::{Hit, Index, Query, check_count};
 use crate::kernel::Kernel;
-use crate::kernel::nearer::{Held, Planes, Step, unkey};
+use crate::kernel::threshold::{Held, Planes, Step, unkey};
 use crate::{Codes, Result};
 
 /// The longest substring; a table has 2^16 buckets.
@@ -57,11 +57,11 @@ struct Table {
     masks: Vec<u16>,
     weights: Vec<Range<usize>>,
     /// Where each bucket begins; one more for the end.
-    begins: Large<u32>,
+    begins: HugeVec<u32>,
     /// Items in bucket order, ascending inside a bucket.
-    items: Large<u32>,
+    items: HugeVec<u32>,
     /// Their codes as planes, or nothing.
-    planes: Large<u64>,
+    planes: HugeVec<u64>,
 }
 
 /// How far a search got, and what it cost.
@@ -171,14 +171,14 @@ impl Mih {
         let held = match self.form {
             Form::Fast => {
                 let planes = table.as_planes();
-                self.kernel.nearer(code, planes, ranges, below, found);
+                self.kernel.threshold(code, planes, ranges, below, found);
                 Held::Planes(planes)
             }
             Form::Lean => {
                 let rows = self.codes.words();
                 for range in ranges {
                     let items = &table.items[range.start as usize..range.end as usize];
-                    self.kernel.nearer_listed(code, rows, items, range.start, below, found);
+                    self.kernel.threshold_listed(code, rows, items, range.start, below, found);
                 }
                 Held::Rows(rows)
             }
@@ -209,14 +209,14 @@ impl Table {
         let width = codes.bits().words();
         let n = codes.len();
         let key = |code: &[u64]| substring(|w| code[w], start, length);
-        let mut begins = Large::zeroed((1 << length) + 1);
+        let mut begins = HugeVec::zeroed((1 << length) + 1);
         codes.iter().for_each(|code| begins[usize::from(key(code)) + 1] += 1);
         for bucket in 0..1 << length {
             begins[bucket + 1] += begins[bucket];
         }
         let mut next = begins.to_vec();
-        let mut items = Large::zeroed(n);
-        let mut planes = Large::zeroed(if form == Form::Fast { n * width } else { 0 });
+        let mut items = HugeVec::zeroed(n);
+        let mut planes = HugeVec::zeroed(if form == Form::Fast { n * width } else { 0 });
         {
             let (items, planes) = (&mut items[..], &mut planes[..]);
             for (item, code) in (0_u32..).zip(codes.iter()) {

@@ -5,17 +5,17 @@
 //! (`tests/index_conformance.rs`). They differ in time and memory only.
 
 mod auto;
-mod balls;
+mod cluster_lists;
 mod filter;
 mod items;
-mod large;
+mod huge_vec;
 mod mih;
 mod rerank;
 mod scan;
 mod top;
 
 pub use auto::Auto;
-pub use balls::Balls;
+pub use cluster_lists::ClusterLists;
 pub use filter::{Filter, LabelNames};
 pub use items::ItemSet;
 pub use mih::{Form, Mih};
@@ -164,9 +164,9 @@ pub const INDEXES: &[Kind] = &[
         build: |codes, progress| Ok(Box::new(Mih::new(codes, Form::Fast, progress)?)),
     },
     Kind {
-        name: "balls",
+        name: "cluster-lists",
         about: "lists around centres, for codes that lie so: little more than a second copy",
-        build: |codes, _| Ok(Box::new(Balls::new(codes)?)),
+        build: |codes, _| Ok(Box::new(ClusterLists::new(codes)?)),
     },
     Kind {
         name: "auto",

@@ -2,7 +2,7 @@
 //!
 //! A block of codes stays in the first-level cache while a tile of queries passes over it; per
 //! query the running k-th distance rejects nearly all codes inside the kernel
-//! (`kernel/nearer`). Rows of several words are turned into planes block by block, so nothing
+//! (`kernel/threshold`). Rows of several words are turned into planes block by block, so nothing
 //! is held beyond the codes. Many queries are spread over threads by tiles, few by parts of the
 //! database.
 
@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use super::top::{Ascending, first};
 use super::{Hit, Index, Query, check_count};
 use crate::kernel::Kernel;
-use crate::kernel::nearer::{Planes, key, unkey};
+use crate::kernel::threshold::{Planes, key, unkey};
 use crate::{Codes, Result};
 
 /// Words of codes in a block: 32 KiB.
@@ -154,9 +154,9 @@ impl Scan {
                 let code = queries.code(q as usize);
                 found.clear();
                 if by_rows {
-                    self.kernel.nearer_rows(code, rows, top.below(), &mut found);
+                    self.kernel.threshold_rows(code, rows, top.below(), &mut found);
                 } else {
-                    self.kernel.nearer(
+                    self.kernel.threshold(
                         code,
                         planes,
                         &whole(planes),
@@ -224,7 +224,7 @@ impl Scan {
             found.clear();
             let below = if query.depth() == 0 { 0 } else { known.load(Ordering::Relaxed) };
             let code = queries.code(q as usize);
-            self.kernel.nearer_listed(
+            self.kernel.threshold_listed(
                 code,
                 self.codes.words(),
                 &items,

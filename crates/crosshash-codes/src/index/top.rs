@@ -6,7 +6,7 @@
 //! those that do not (buckets): ties are kept until the end.
 
 use super::Hit;
-use crate::kernel::nearer::{key, unkey};
+use crate::kernel::threshold::{key, unkey};
 
 /// Candidates come by ascending item number.
 pub(super) struct Ascending {

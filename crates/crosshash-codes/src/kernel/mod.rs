@@ -9,7 +9,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-pub(crate) mod nearer;
+pub(crate) mod threshold;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod portable;

@@ -10,7 +10,7 @@ const CHUNK: usize = 32;
 
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "positions fit the range's type")]
-pub(super) fn nearer(
+pub(super) fn threshold(
     query: &[u64],
     planes: Planes<'_>,
     ranges: &[Range<u32>],
@@ -39,7 +39,7 @@ pub(super) fn nearer(
 
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "a list is shorter than 2^32")]
-pub(super) fn nearer_listed(
+pub(super) fn threshold_listed(
     query: &[u64],
     rows: &[u64],
     ids: &[u32],
@@ -88,7 +88,7 @@ pub(super) fn first_met(
     found.truncate(kept);
 }
 
-pub(super) fn nearer_rows(query: &[u64], rows: &[u64], below: u32, out: &mut Vec<u64>) {
+pub(super) fn threshold_rows(query: &[u64], rows: &[u64], below: u32, out: &mut Vec<u64>) {
     for (at, row) in (0_u32..).zip(rows.chunks_exact(query.len())) {
         let ones: u32 = row.iter().zip(query).map(|(a, b)| (a ^ b).count_ones()).sum();
         if ones < below {

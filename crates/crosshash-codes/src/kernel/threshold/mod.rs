@@ -64,7 +64,7 @@ pub(crate) fn unkey(key: u64) -> (u32, u32) {
 impl Kernel {
     /// Appends to `out` the [`key`] of every code in `ranges` whose distance from `query` is
     /// less than `below`, in the order of the ranges.
-    pub(crate) fn nearer(
+    pub(crate) fn threshold(
         self,
         query: &[u64],
         planes: Planes<'_>,
@@ -82,16 +82,16 @@ impl Kernel {
         );
         match self {
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx512 => avx512::nearer(query, planes, ranges, below, out),
+            Kernel::Avx512 => avx512::threshold(query, planes, ranges, below, out),
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2 => avx2::nearer(query, planes, ranges, below, out),
-            _ => portable::nearer(query, planes, ranges, below, out),
+            Kernel::Avx2 => avx2::threshold(query, planes, ranges, below, out),
+            _ => portable::threshold(query, planes, ranges, below, out),
         }
     }
 
     /// The same for codes that lie apart: row `ids[i]` of `rows`, which are as wide as the
     /// query; the position in the key is `i + first`.
-    pub(crate) fn nearer_listed(
+    pub(crate) fn threshold_listed(
         self,
         query: &[u64],
         rows: &[u64],
@@ -103,14 +103,14 @@ impl Kernel {
         match self {
             #[cfg(target_arch = "x86_64")]
             Kernel::Avx512 | Kernel::Avx2 => {
-                avx2::nearer_listed(query, rows, ids, first, below, out);
+                avx2::threshold_listed(query, rows, ids, first, below, out);
             }
-            _ => portable::nearer_listed(query, rows, ids, first, below, out),
+            _ => portable::threshold_listed(query, rows, ids, first, below, out),
         }
     }
 
     /// The same for all of `rows`, which lie row after row.
-    pub(crate) fn nearer_rows(
+    pub(crate) fn threshold_rows(
         self,
         query: &[u64],
         rows: &[u64],
@@ -119,12 +119,12 @@ impl Kernel {
     ) {
         match (self, query) {
             #[cfg(target_arch = "x86_64")]
-            (Kernel::Avx512, &[a, b]) => avx512::nearer_pairs([a, b], rows, below, out),
-            _ => portable::nearer_rows(query, rows, below, out),
+            (Kernel::Avx512, &[a, b]) => avx512::threshold_pairs([a, b], rows, below, out),
+            _ => portable::threshold_rows(query, rows, below, out),
         }
     }
 
-    /// Whether [`Kernel::nearer_rows`] is faster for one query than turning rows of so many
+    /// Whether [`Kernel::threshold_rows`] is faster for one query than turning rows of so many
     /// words into planes.
     pub(crate) fn reads_rows(self, width: usize) -> bool {
         match self {
@@ -225,10 +225,10 @@ mod tests {
                     prop_assert_eq!(word, rows[at % n * width + at / n]);
                 }
                 let planes = Planes { words: &words, stride: n };
-                kernel.nearer(&query, planes, &ranges, below, &mut out);
+                kernel.threshold(&query, planes, &ranges, below, &mut out);
                 prop_assert_eq!(&out, &found(&inside), "{:?}", kernel);
                 out.clear();
-                kernel.nearer_rows(&query, &rows, below, &mut out);
+                kernel.threshold_rows(&query, &rows, below, &mut out);
                 prop_assert_eq!(&out, &found(&all), "{:?}", kernel);
                 // two substrings: the first 20 bits, which cross no word, and what follows
                 let substrings = [(0, 20), (20, 64.min(u32::try_from(width).unwrap() * 64 - 20))];
@@ -251,7 +251,7 @@ mod tests {
                 kernel.first_met(&query, Held::Planes(planes), step, &mut met);
                 prop_assert_eq!(&met, &truth, "{:?}", kernel);
                 out.clear();
-                kernel.nearer_listed(&query, &rows, &ids, 7, below, &mut out);
+                kernel.threshold_listed(&query, &rows, &ids, 7, below, &mut out);
                 let listed: Vec<u64> = ids
                     .iter()
                     .enumerate()

@@ -5,7 +5,7 @@
 //! list is at least `|D - e|` away from the query; so with a k-th distance of `r` so far only
 //! the shells `D - r <= e <= D + r` of a list can hold anything new. Around well-parted centres
 //! that is one list, read in one stretch; among random codes it is everything, which the build
-//! notices ([`Balls::parted`]). The inequality is that of Burkhard and Keller, *Some Approaches
+//! notices ([`ClusterLists::parted`]). The inequality is that of Burkhard and Keller, *Some Approaches
 //! to Best-Match File Searching*, CACM 1973; the lists are an inverted file's, but no list is
 //! left out by guess.
 
@@ -13,11 +13,11 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::large::Large;
+use super::huge_vec::HugeVec;
 use super::top::{Unordered, first};
 use super::{Hit, Index, Query, check_count};
 use crate::kernel::Kernel;
-use crate::kernel::nearer::{Planes, unkey};
+use crate::kernel::threshold::{Planes, unkey};
 use crate::{Codes, Result};
 
 /// There is at most one centre for so many items,
@@ -36,7 +36,7 @@ const PRIME: usize = 256;
 const GROUP: usize = 32;
 
 /// Lists of items around centres.
-pub struct Balls {
+pub struct ClusterLists {
     codes: Codes,
     kernel: Kernel,
     /// The centres, row after row.
@@ -47,28 +47,28 @@ pub struct Balls {
     /// more for the end.
     begins: Vec<u32>,
     /// Items by list, distance from the centre and number.
-    items: Large<u32>,
+    items: HugeVec<u32>,
     /// Their codes as planes.
-    planes: Large<u64>,
+    planes: HugeVec<u64>,
 }
 
-impl Balls {
+impl ClusterLists {
     /// Finds centres among samples and builds the lists.
-    pub fn new(codes: Codes) -> Result<Balls> {
+    pub fn new(codes: Codes) -> Result<ClusterLists> {
         check_count(&codes)?;
         let centres = centres(&codes, CENTRES);
-        Ok(Balls::around(codes, centres))
+        Ok(ClusterLists::around(codes, centres))
     }
 
     /// The same if there are centres that part the codes, and few enough for the build to take
     /// less than `comparisons`.
-    pub(super) fn parted(codes: &Codes, comparisons: usize) -> Option<Balls> {
+    pub(super) fn parted(codes: &Codes, comparisons: usize) -> Option<ClusterLists> {
         let centres = centres(codes, comparisons / codes.len().max(1));
         let part = centres.len() > codes.bits().words();
-        part.then(|| Balls::around(codes.clone(), centres))
+        part.then(|| ClusterLists::around(codes.clone(), centres))
     }
 
-    fn around(codes: Codes, centres: Vec<u64>) -> Balls {
+    fn around(codes: Codes, centres: Vec<u64>) -> ClusterLists {
         let (width, n) = (codes.bits().words(), codes.len());
         let shells = codes.bits().get() + 1;
         let kernel = Kernel::best();
@@ -93,7 +93,7 @@ impl Balls {
             begins[place] += begins[place - 1];
         }
         let mut next = begins.clone();
-        let (mut items, mut planes) = (Large::zeroed(n), Large::zeroed(n * width));
+        let (mut items, mut planes) = (HugeVec::zeroed(n), HugeVec::zeroed(n * width));
         {
             let (items, planes) = (&mut items[..], &mut planes[..]);
             for ((item, code), &place) in (0_u32..).zip(codes.iter()).zip(&places) {
@@ -105,7 +105,7 @@ impl Balls {
                 }
             }
         }
-        Balls { codes: codes.shared(), kernel, centres, radii, begins, items, planes }
+        ClusterLists { codes: codes.shared(), kernel, centres, radii, begins, items, planes }
     }
 
     /// The hits of one query and the codes compared, unless they would be more than `budget`.
@@ -178,7 +178,7 @@ impl Balls {
     ) {
         found.clear();
         let planes = Planes { words: &self.planes, stride: self.items.len() };
-        self.kernel.nearer(code, planes, ranges, top.below(), found);
+        self.kernel.threshold(code, planes, ranges, top.below(), found);
         if query.allowed.is_none() && found.len() > query.depth() {
             top.expect(found, histogram);
         }
@@ -278,7 +278,7 @@ impl Group {
     }
 }
 
-impl Index for Balls {
+impl Index for ClusterLists {
     fn codes(&self) -> &Codes {
         &self.codes
     }
@@ -307,6 +307,6 @@ impl Index for Balls {
     }
 
     fn explain(&self) -> String {
-        format!("balls: {} lists, {}", self.radii.len(), self.kernel.name())
+        format!("lists: {} lists, {}", self.radii.len(), self.kernel.name())
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::{Held, Planes, Step, portable};
 
-pub(super) fn nearer(
+pub(super) fn threshold(
     query: &[u64],
     planes: Planes<'_>,
     ranges: &[Range<u32>],
@@ -27,13 +27,13 @@ fn compiled(
 ) {
     match *query {
         // the common widths, unrolled
-        [a] => portable::nearer(&[a], planes, ranges, below, out),
-        [a, b] => portable::nearer(&[a, b], planes, ranges, below, out),
-        _ => portable::nearer(query, planes, ranges, below, out),
+        [a] => portable::threshold(&[a], planes, ranges, below, out),
+        [a, b] => portable::threshold(&[a, b], planes, ranges, below, out),
+        _ => portable::threshold(query, planes, ranges, below, out),
     }
 }
 
-pub(super) fn nearer_listed(
+pub(super) fn threshold_listed(
     query: &[u64],
     rows: &[u64],
     ids: &[u32],
@@ -55,9 +55,9 @@ fn listed(
     out: &mut Vec<u64>,
 ) {
     match *query {
-        [a] => portable::nearer_listed(&[a], rows, ids, first, below, out),
-        [a, b] => portable::nearer_listed(&[a, b], rows, ids, first, below, out),
-        _ => portable::nearer_listed(query, rows, ids, first, below, out),
+        [a] => portable::threshold_listed(&[a], rows, ids, first, below, out),
+        [a, b] => portable::threshold_listed(&[a, b], rows, ids, first, below, out),
+        _ => portable::threshold_listed(query, rows, ids, first, below, out),
     }
 }
 

@@ -15,7 +15,7 @@ const LANES: usize = 8;
 const WORDS_AHEAD: usize = 512;
 
 /// The caller has checked that all ranges lie inside all planes.
-pub(super) fn nearer(
+pub(super) fn threshold(
     query: &[u64],
     planes: Planes<'_>,
     ranges: &[Range<u32>],
@@ -23,7 +23,7 @@ pub(super) fn nearer(
     out: &mut Vec<u64>,
 ) {
     // SAFETY: `Kernel::available` offers this kernel only where AVX-512F and VPOPCNTDQ exist;
-    // `Kernel::nearer` has checked the ranges.
+    // `Kernel::threshold` has checked the ranges.
     unsafe {
         match *query {
             [a] => run::<1, 8>(&[a], planes, ranges, below, out),
@@ -100,7 +100,7 @@ unsafe fn run<const W: usize, const V: usize>(
 }
 
 /// Rows of two words against one query, eight rows to two vectors, at several places at once.
-pub(super) fn nearer_pairs(query: [u64; 2], rows: &[u64], below: u32, out: &mut Vec<u64>) {
+pub(super) fn threshold_pairs(query: [u64; 2], rows: &[u64], below: u32, out: &mut Vec<u64>) {
     // SAFETY: `Kernel::available` offers this kernel only where AVX-512F and VPOPCNTDQ exist.
     unsafe { pairs(query, rows, below, out) }
 }

@@ -1,4 +1,4 @@
-//! `Large`: a zeroed array in large pages where the system gives them. Buckets are met in random
+//! `HugeVec`: a zeroed array in large pages where the system gives them. Buckets are met in random
 //! order, and with small pages nearly every visit waits for the page table too.
 
 use std::marker::PhantomData;
@@ -9,7 +9,7 @@ use bytemuck::Pod;
 /// Arrays of fewer bytes stay in ordinary memory.
 const SMALL: usize = 1 << 22;
 
-pub(super) struct Large<T> {
+pub(super) struct HugeVec<T> {
     memory: Memory<T>,
 }
 
@@ -18,8 +18,8 @@ enum Memory<T> {
     Mapped(memmap2::MmapMut, usize, PhantomData<T>),
 }
 
-impl<T: Pod> Large<T> {
-    pub(super) fn zeroed(len: usize) -> Large<T> {
+impl<T: Pod> HugeVec<T> {
+    pub(super) fn zeroed(len: usize) -> HugeVec<T> {
         let bytes = len * size_of::<T>();
         let map = if bytes < SMALL { None } else { memmap2::MmapMut::map_anon(bytes).ok() };
         let memory = match map {
@@ -31,11 +31,11 @@ impl<T: Pod> Large<T> {
             }
             None => Memory::Ordinary(vec![T::zeroed(); len]),
         };
-        Large { memory }
+        HugeVec { memory }
     }
 }
 
-impl<T: Pod> Deref for Large<T> {
+impl<T: Pod> Deref for HugeVec<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -48,7 +48,7 @@ impl<T: Pod> Deref for Large<T> {
     }
 }
 
-impl<T: Pod> DerefMut for Large<T> {
+impl<T: Pod> DerefMut for HugeVec<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         match &mut self.memory {
             Memory::Ordinary(values) => values,
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn small_and_large_arrays_hold_what_is_put_in() {
         for len in [0, 5, SMALL] {
-            let mut values = Large::<u32>::zeroed(len);
+            let mut values = HugeVec::<u32>::zeroed(len);
             assert_eq!(values.len(), len);
             assert!(values.iter().all(|&value| value == 0));
             for (i, value) in (0_u32..).zip(values.iter_mut()) {
