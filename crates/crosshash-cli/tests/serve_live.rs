@@ -5,6 +5,7 @@
 mod serving;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -147,14 +148,7 @@ fn a_new_run_is_taken_over_and_no_request_is_dropped() {
         );
         server.signal("-HUP");
         wait(|| json(200, client.get("/v1/models"))["models"][0]["generation"] == 3);
-        for name in ["model.safetensors", "model.json", "config.toml", "history.csv"] {
-            fs_err::copy(other.join(name), run.join(name)).unwrap();
-        }
-        for entry in fs_err::read_dir(other.join("codes")).unwrap() {
-            let path = entry.unwrap().path();
-            fs_err::copy(&path, run.join("codes").join(path.file_name().unwrap())).unwrap();
-        }
-        fs_err::copy(other.join("report.json"), run.join("report.json")).unwrap();
+        put_in_place(&other, &run);
         // noticed by itself
         wait(|| json(200, client.get("/v1/models"))["models"][0]["generation"] == 4);
         std::thread::sleep(Duration::from_millis(300));
@@ -202,6 +196,83 @@ fn a_new_run_is_taken_over_and_no_request_is_dropped() {
     assert_eq!(item(&mut client, "after")["text"], "still here");
 }
 
+/// Copies model, codes and report of a run over those of another one.
+fn put_in_place(from: &Path, to: &Path) {
+    for name in ["model.safetensors", "model.json", "config.toml", "history.csv"] {
+        fs_err::copy(from.join(name), to.join(name)).unwrap();
+    }
+    fs_err::create_dir_all(to.join("codes")).unwrap();
+    for entry in fs_err::read_dir(from.join("codes")).unwrap() {
+        let path = entry.unwrap().path();
+        fs_err::copy(&path, to.join("codes").join(path.file_name().unwrap())).unwrap();
+    }
+    fs_err::copy(from.join("report.json"), to.join("report.json")).unwrap();
+}
+
+/// A model is replaced by another one and comes back; after every restart all that was
+/// acknowledged is there, and what was deleted is not.
+#[test]
+fn models_that_come_back_keep_every_inserted_item() {
+    let (dir, run) = run();
+    let (first, other) = (dir.path().join("first"), dir.path().join("other"));
+    train(&other, 7);
+    fs_err::create_dir_all(&first).unwrap();
+    put_in_place(&run, &first);
+    let mut server = Server::start(&run, &[]);
+    let mut client = server.client();
+    for n in 0..10 {
+        insert(&mut client, &format!("mine{n}"), &format!("thing number {n}"));
+    }
+    insert(&mut client, "1f436", "not a dog any more");
+    let delete = |client: &mut Client, id: &str| {
+        let body = json!({"modality": "words", "ids": [id]}).to_string();
+        assert_eq!(json(200, client.json("DELETE", "/v1/items", &body))["deleted"], 1);
+    };
+    delete(&mut client, "1f408");
+    delete(&mut client, "mine9");
+    let check = |client: &mut Client, when: &str| {
+        for n in 0..9 {
+            let kept = item(client, &format!("mine{n}"));
+            assert_eq!(kept["text"], format!("thing number {n}"), "{when}");
+        }
+        assert_eq!(item(client, "1f436")["text"], "not a dog any more", "{when}");
+        refused(404, client.get("/v1/items/1f408?modality=words"));
+        refused(404, client.get("/v1/items/mine9?modality=words"));
+    };
+    let codes: Vec<Value> = [&other, &first]
+        .into_iter()
+        .map(|source| {
+            put_in_place(source, &run);
+            json(200, client.request("POST", "/v1/models/small/reload", "", &[]));
+            check(&mut client, "exchanged");
+            item(&mut client, "mine3")["code"].clone()
+        })
+        .collect();
+    assert_ne!(codes[0], codes[1], "encoded by each model");
+    for restart in 0..4 {
+        server.signal("-TERM");
+        assert!(server.child.wait().unwrap().success());
+        server = Server::start(&run, &[]);
+        client = server.client();
+        check(&mut client, &format!("restart {restart}"));
+        assert_eq!(item(&mut client, "mine3")["code"], codes[1]);
+    }
+    // exchanged while the server is down
+    server.signal("-TERM");
+    server.child.wait().unwrap();
+    put_in_place(&other, &run);
+    let server = Server::start(&run, &[]);
+    check(&mut server.client(), "exchanged while down");
+    // limits of what one item shows
+    let long = json!({"modality": "words", "items": [{"id": "long", "text": "x".repeat(100_001)}]});
+    let message =
+        refused(400, server.client().json("POST", "/v1/items", &long.to_string()));
+    assert_eq!(
+        message,
+        "items[0].text: the text has 100001 characters; the limit is 100000"
+    );
+}
+
 fn wait(mut done: impl FnMut() -> bool) {
     let started = Instant::now();
     while !done() {
@@ -211,7 +282,7 @@ fn wait(mut done: impl FnMut() -> bool) {
 }
 
 /// An index without a model; ids are numbers.
-fn index(folder: &std::path::Path) {
+fn index(folder: &Path) {
     let words = (0..2000_u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let codes = Codes::from_words(Bits::new(64).unwrap(), words).unwrap();
     Writer::create(folder, Bits::new(64).unwrap(), &[])

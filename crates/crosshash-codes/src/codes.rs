@@ -1,4 +1,4 @@
-//! `Bits`, `Codes`, `BitOrder`: how codes are packed, and the one place that packs them.
+//! `Bits`, `Codes`, `BitOrder`: how codes are packed; the only place that packs them.
 //!
 //! A code of `r` bits is `ceil(r / 64)` little-endian `u64` words, bit 0 in the lowest place
 //! of the first word; the padding above bit `r - 1` is zero. A real value becomes bit 1 iff
@@ -133,7 +133,7 @@ impl Codes {
     }
 
     /// Codes over words that live elsewhere, such as a mapped file. The caller has checked
-    /// the length; padding is not looked at, so that opening a file does not read it.
+    /// the length; padding is not checked, so that opening a file does not read it.
     pub(crate) fn from_shared(
         bits: Bits,
         words: Arc<dyn AsRef<[u64]> + Send + Sync>,

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 /// `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Every way in which input to this crate can be wrong.
+/// An error of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A code length outside 1..=1024.
     #[error("a code has 1 to 1024 bits, not {got}")]
     BadBits {
-        /// The length asked for.
+        /// The requested length.
         got: usize,
     },
     /// A buffer that does not hold a whole number of rows.
@@ -94,7 +94,7 @@ pub enum Error {
         /// What went wrong in it. Not a `source`: the message has it already.
         what: Box<Error>,
     },
-    /// The operating system refused; the message names the path.
+    /// An error of the operating system; the message names the path.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }

@@ -23,7 +23,7 @@ use crate::sections::{
 };
 use crate::{Codes, Error, Labels, Result};
 
-/// How every code file begins.
+/// The first bytes of every code file.
 pub const MAGIC: &[u8; 8] = b"XHCODES\0";
 
 const CODES: u32 = 1;
@@ -31,10 +31,15 @@ const NUMBERS: u32 = 2;
 const NAMES: u32 = 3;
 const LABELS: u32 = 4;
 
-const FILE: Container =
-    Container { magic: MAGIC, name: "code file", version: 1, kinds: CODES..=LABELS };
+const FILE: Container = Container {
+    magic: MAGIC,
+    name: "code file",
+    version: 1,
+    remedy: "write it again",
+    kinds: &[(CODES, "codes"), (NUMBERS, "ids"), (NAMES, "ids"), (LABELS, "labels")],
+};
 
-/// What the caller calls the items; item numbers are ours, ids are theirs.
+/// The ids that the caller gave to items; item numbers are assigned by the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ids {
     /// Numbers.
@@ -66,7 +71,7 @@ impl Ids {
     }
 }
 
-/// What the caller calls one item.
+/// The id of one item.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Id {
     /// A number.
@@ -89,7 +94,7 @@ impl std::fmt::Display for Id {
 pub struct CodeFile {
     /// The codes.
     pub codes: Codes,
-    /// What the caller calls them, if it does.
+    /// Their ids, if they have any.
     pub ids: Option<Ids>,
     /// Their labels, if known.
     pub labels: Option<Labels>,
@@ -101,12 +106,12 @@ impl CodeFile {
         CodeFile { codes, ids: None, labels: None }
     }
 
-    /// Writes the file, whole or not at all.
+    /// Writes the file atomically.
     pub fn write(&self, path: &Path) -> Result<()> {
         self.check_rows().map_err(|err| err.at(path))?;
         let mut sections = Vec::new();
         let mut add = |kind, parameter, bytes| {
-            sections.push(Section { kind, parameter, bytes });
+            sections.push(Section::new(kind, parameter, bytes));
         };
         add(CODES, 0, words_to_bytes(self.codes.words()));
         match &self.ids {
@@ -126,7 +131,7 @@ impl CodeFile {
         Self::from_bytes(&bytes).map_err(|err| err.at(path))
     }
 
-    /// The same from bytes at hand.
+    /// The same from bytes in memory.
     pub fn from_bytes(bytes: &[u8]) -> Result<CodeFile> {
         let head = FILE.head(bytes)?;
         let words = bytes_to_words(codes_entry(&head)?.checked(bytes)?);
@@ -134,8 +139,8 @@ impl CodeFile {
         Ok(CodeFile { codes: Codes::from_words(head.bits, words)?, ids, labels })
     }
 
-    /// Maps the file: the header, ids and labels are read and verified, the codes are left
-    /// where they are until somebody looks at them. [`MappedCodes::verify`] reads them all.
+    /// Maps the file: the header, ids and labels are read and verified, the codes are
+    /// read when they are used. [`MappedCodes::verify`] reads them all.
     pub fn open(path: &Path) -> Result<(CodeFile, MappedCodes)> {
         let map = Arc::new(map::map(path)?);
         Self::over(&map).map_err(|err| err.at(path))
@@ -147,7 +152,7 @@ impl CodeFile {
         let mapped = MappedWords { map: Arc::clone(map), entry };
         let codes = match mapped.words() {
             Some(_) => Codes::from_shared(head.bits, Arc::new(mapped.clone())),
-            // a big-endian machine must turn every word around
+            // a big-endian machine has to swap the bytes of every word
             None => Codes::from_words(head.bits, bytes_to_words(entry.checked(map)?))?,
         };
         let file = CodeFile {
@@ -179,7 +184,7 @@ impl CodeFile {
     }
 }
 
-/// Codes that stay in their file.
+/// Codes in a mapped file.
 #[derive(Clone)]
 pub struct MappedCodes {
     bits: crate::Bits,

@@ -15,7 +15,7 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// The most labels one item may carry.
+    /// Maximum number of labels per item.
     pub const MAX_PER_ITEM: usize = u16::MAX as usize;
 
     /// Labels from lists of indices (0-based), one list per item; a label named twice counts
@@ -159,7 +159,7 @@ impl Labels {
         pair.map(|(a, b)| (a & b).count_ones() as usize).sum()
     }
 
-    /// How many items carry each label.
+    /// How many items have each label.
     pub fn histogram(&self) -> Vec<usize> {
         let mut counts = vec![0; self.classes];
         for item_idx in 0..self.rows {

@@ -1,8 +1,15 @@
 //! Packed binary codes, multi-hot labels, Hamming kernels, code files, and retrieval
 //! metrics that are right about ties.
 //!
-//! This crate is the ground floor of crosshash. It knows integers and slices, no tensors and
-//! no method names, so that codes of any origin are judged by the same lines.
+//! This is the lowest crate of crosshash. It knows integers and slices, no tensors and no method
+//! names, so that codes of any origin are evaluated by the same code.
+//!
+//! - [`Codes`], [`Labels`]: packed codes and multi-hot labels; [`format`] and [`exchange`]: files
+//! - [`index`]: exact Hamming search over codes in memory
+//! - [`segments`]: items with ids, labels and payloads, in memory
+//!   ([`Snapshot::in_memory`](segments::Snapshot::in_memory)) or in a folder
+//! - [`live`]: an index in a folder that is searched and changed by many threads
+//! - [`eval`]: retrieval metrics
 //!
 //! ```
 //! use crosshash_codes::eval::{evaluate, Options};
@@ -40,6 +47,7 @@ pub mod hex;
 pub mod index;
 pub mod kernel;
 mod labels;
+pub mod live;
 mod map;
 pub mod npy;
 #[cfg(test)]

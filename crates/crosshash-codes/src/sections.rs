@@ -10,19 +10,21 @@
 //! 16      8     rows
 //! 24      4     number of sections
 //! 28      4     0
-//! 32      40*s  sections: kind u32, 0 u32, parameter u64, offset u64, length u64, xxh3-64
+//! 32      40*s  sections: kind u32, flags u32, parameter u64, offset u64, length u64, xxh3-64
 //! ...     8     xxh3-64 of everything above
 //! ```
 //!
-//! What the sections mean is said by the files that have them: `format.rs`, `segments/file.rs`.
+//! Flag 1 marks a section as optional: a reader that does not know its kind ignores it. A section
+//! of unknown kind without this flag is refused. Every kind occurs at most once; sections are
+//! aligned, lie behind the header, inside the file, and do not overlap: all of this is checked
+//! before any section is read. `format.rs` and `segments/file.rs` define the kinds.
 
 use std::borrow::Cow;
 use std::io::Write;
-use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::write::atomically;
 use crate::{Bits, Error, Result};
@@ -31,29 +33,52 @@ const FIXED: usize = 32;
 const ENTRY: usize = 40;
 const ALIGN: usize = 64;
 /// More sections than any version has.
-const MAX_SECTIONS: usize = 16;
+const MAX_SECTIONS: usize = 64;
+/// The flag of a section that a reader may ignore.
+const OPTIONAL: u32 = 1;
 
-/// What tells one kind of file from another.
+/// One kind of file.
 pub(crate) struct Container {
-    /// How the file begins.
+    /// The first bytes of the file.
     pub(crate) magic: &'static [u8; 8],
-    /// What it is called in messages.
+    /// The name used in messages.
     pub(crate) name: &'static str,
-    /// The version that is written, and the only one there is so far.
+    /// The version that is written and the only one that is read.
     pub(crate) version: u32,
-    /// Section kinds.
-    pub(crate) kinds: RangeInclusive<u32>,
+    /// What to do about a file of another version.
+    pub(crate) remedy: &'static str,
+    /// Section kinds with their names.
+    pub(crate) kinds: &'static [(u32, &'static str)],
 }
 
 /// A section to be written.
 pub(crate) struct Section<'a> {
     pub(crate) kind: u32,
+    pub(crate) optional: bool,
     pub(crate) parameter: u64,
-    pub(crate) bytes: Cow<'a, [u8]>,
+    /// The content in pieces, so that large ones need not be copied together.
+    pub(crate) pieces: Vec<Cow<'a, [u8]>>,
+}
+
+impl<'a> Section<'a> {
+    /// A required section.
+    pub(crate) fn new(kind: u32, parameter: u64, bytes: Cow<'a, [u8]>) -> Section<'a> {
+        Section { kind, optional: false, parameter, pieces: vec![bytes] }
+    }
+
+    fn len(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.len()).sum()
+    }
+
+    fn checksum(&self) -> u64 {
+        let mut state = Xxh3::new();
+        self.pieces.iter().for_each(|piece| state.update(piece));
+        state.digest()
+    }
 }
 
 impl Container {
-    /// Writes a file, whole or not at all.
+    /// Writes a file atomically.
     pub(crate) fn write(
         &self,
         path: &Path,
@@ -69,23 +94,26 @@ impl Container {
         head.extend(u32::try_from(sections.len()).unwrap_or(0).to_le_bytes());
         head.extend(0_u32.to_le_bytes());
         let mut offset = (FIXED + ENTRY * sections.len() + 8).next_multiple_of(ALIGN);
-        for Section { kind, parameter, bytes } in sections {
-            head.extend(kind.to_le_bytes());
-            head.extend(0_u32.to_le_bytes());
-            for number in [*parameter, offset as u64, bytes.len() as u64, xxh3_64(bytes)] {
+        for section in sections {
+            head.extend(section.kind.to_le_bytes());
+            head.extend(if section.optional { OPTIONAL } else { 0 }.to_le_bytes());
+            let length = section.len();
+            let numbers =
+                [section.parameter, offset as u64, length as u64, section.checksum()];
+            for number in numbers {
                 head.extend(number.to_le_bytes());
             }
-            offset = (offset + bytes.len()).next_multiple_of(ALIGN);
+            offset = (offset + length).next_multiple_of(ALIGN);
         }
         head.extend(xxh3_64(&head).to_le_bytes());
         atomically(path, |out| {
-            let mut written = 0_usize;
-            let bodies = sections.iter().map(|section| &section.bytes[..]);
-            for part in std::iter::once(&head[..]).chain(bodies) {
+            out.write_all(&head)?;
+            let mut written = head.len();
+            for section in sections {
                 let padding = written.next_multiple_of(ALIGN) - written;
                 out.write_all(&[0; ALIGN][..padding])?;
-                out.write_all(part)?;
-                written += padding + part.len();
+                section.pieces.iter().try_for_each(|piece| out.write_all(piece))?;
+                written += padding + section.len();
             }
             Ok(())
         })
@@ -110,8 +138,8 @@ impl Container {
         let version = u32_at(8)?;
         if version != self.version {
             return Err(Error::content(format!(
-                "{} version {version}; this program knows version {}",
-                self.name, self.version
+                "{} version {version}; this program reads version {}: {}",
+                self.name, self.version, self.remedy
             )));
         }
         let sections = u32_at(24)? as usize;
@@ -124,27 +152,65 @@ impl Container {
         }
         let mut entries = Vec::new();
         for at in (FIXED..end).step_by(ENTRY) {
+            let kind = u32_at(at)?;
+            let known = self.kinds.iter().find(|known| known.0 == kind);
+            if known.is_none() && u32_at(at + 4)? & OPTIONAL == 0 {
+                return Err(Error::content(format!(
+                    "unknown section kind {kind}: the {} was written by a newer version",
+                    self.name
+                )));
+            }
             entries.push(Entry {
-                kind: u32_at(at)?,
+                kind,
+                name: known.map_or("unknown", |known| known.1),
                 parameter: u64_at(at + 8)?,
                 offset: u64_at(at + 16)?,
                 length: u64_at(at + 24)?,
                 checksum: u64_at(at + 32)?,
             });
         }
-        if let Some(entry) = entries.iter().find(|e| !self.kinds.contains(&e.kind)) {
-            return Err(Error::content(format!("unknown section kind {}", entry.kind)));
-        }
+        check_layout(&entries, end + 8, bytes.len())?;
         let rows =
             usize::try_from(u64_at(16)?).map_err(|_| Error::content("too many rows"))?;
         Ok(Head { bits: Bits::new(u32_at(12)? as usize)?, rows, entries })
     }
 }
 
+/// Every section is aligned, behind the header, inside the file and apart from the others, and
+/// no kind occurs twice.
+fn check_layout(entries: &[Entry], header: usize, length: usize) -> Result<()> {
+    let mut end = header as u64;
+    for (nth, entry) in entries.iter().enumerate() {
+        let corrupt = |what: &str| {
+            Err(Error::content(format!("corrupt: the {} section {what}", entry.name)))
+        };
+        if entry.offset % ALIGN as u64 != 0 {
+            return corrupt("is not aligned");
+        }
+        if entry.offset < end {
+            return corrupt("overlaps what is before it");
+        }
+        if entries[..nth].iter().any(|other| other.kind == entry.kind) {
+            return corrupt("occurs twice");
+        }
+        match entry.offset.checked_add(entry.length) {
+            Some(next) if next <= length as u64 => end = next,
+            _ => {
+                return Err(Error::content(format!(
+                    "truncated: the {} section ends beyond the file's {length} bytes",
+                    entry.name
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Where a section lies.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) kind: u32,
+    pub(crate) name: &'static str,
     pub(crate) parameter: u64,
     offset: u64,
     pub(crate) length: u64,
@@ -159,25 +225,13 @@ impl Entry {
         bytes.get(start..end)
     }
 
-    /// The section's bytes, if they are all there and as they were written.
+    /// The section's bytes, if their checksum matches.
     pub(crate) fn checked<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8]> {
-        let section = self.present(bytes)?;
-        if xxh3_64(section) != self.checksum {
-            return Err(Error::content(format!(
-                "corrupt: the checksum of section {} does not match",
-                self.kind
-            )));
-        }
-        Ok(section)
-    }
-
-    /// The section's bytes, if they are all there.
-    pub(crate) fn present<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8]> {
-        self.slice(bytes).ok_or_else(|| {
+        let section = self.slice(bytes).filter(|section| xxh3_64(section) == self.checksum);
+        section.ok_or_else(|| {
             Error::content(format!(
-                "truncated: section {} ends beyond the file's {} bytes",
-                self.kind,
-                bytes.len()
+                "corrupt: the checksum of the {} section does not match",
+                self.name
             ))
         })
     }
@@ -197,18 +251,23 @@ impl Head {
 
     /// A section must hold `words` words for each row.
     pub(crate) fn expect(&self, entry: &Entry, words: usize) -> Result<()> {
-        let wanted = self.rows.checked_mul(words).and_then(|words| words.checked_mul(8));
-        if wanted.map(|bytes| bytes as u64) != Some(entry.length) {
+        self.expect_bytes(entry, words.saturating_mul(8))
+    }
+
+    /// A section must hold `width` bytes for each row.
+    pub(crate) fn expect_bytes(&self, entry: &Entry, width: usize) -> Result<()> {
+        let wanted = self.rows.checked_mul(width).map(|bytes| bytes as u64);
+        if wanted != Some(entry.length) {
             return Err(Error::content(format!(
-                "corrupt: section {} has {} bytes, which is not {} rows of {words} words",
-                entry.kind, entry.length, self.rows
+                "corrupt: the {} section has {} bytes, expected {} rows of {width} bytes",
+                entry.name, entry.length, self.rows
             )));
         }
         Ok(())
     }
 }
 
-/// Words that stay in their file.
+/// Words of a section in a mapped file.
 #[derive(Clone)]
 pub(crate) struct MappedWords {
     pub(crate) map: Arc<memmap2::Mmap>,
@@ -216,7 +275,7 @@ pub(crate) struct MappedWords {
 }
 
 impl MappedWords {
-    /// The words where they lie; nothing on a big-endian machine, which must turn them around.
+    /// The words in place; `None` on a big-endian machine, which has to swap their bytes.
     pub(crate) fn words(&self) -> Option<&[u64]> {
         if cfg!(target_endian = "big") {
             return None;
@@ -231,7 +290,7 @@ impl AsRef<[u64]> for MappedWords {
     }
 }
 
-/// The one line that maps a file.
+/// The only place that maps a file.
 pub(crate) mod map {
     #![expect(unsafe_code, reason = "mapping is unsafe: the file may change underneath")]
 
@@ -240,7 +299,7 @@ pub(crate) mod map {
     pub(crate) fn map(path: &Path) -> std::io::Result<memmap2::Mmap> {
         let file = fs_err::File::open(path)?;
         // SAFETY: code files are replaced by renaming, never changed in place (see
-        // `write.rs`); who truncates one under a reader gets a bus error, as with any map.
+        // `write.rs`); truncating one that is mapped raises a bus error, as with any map.
         unsafe { memmap2::Mmap::map(file.file()) }
     }
 }
@@ -267,8 +326,11 @@ pub(crate) fn names_to_bytes(names: &[String]) -> Vec<u8> {
     bytes
 }
 
-/// One name out of many, read where it lies.
+/// One name of a section of names.
 pub(crate) fn name_at(bytes: &[u8], rows: usize, row: usize) -> Option<&str> {
+    if row >= rows {
+        return None;
+    }
     let end_at = |at: usize| {
         let word = bytes.get(at * 8..at * 8 + 8)?;
         usize::try_from(u64::from_le_bytes(word.try_into().ok()?)).ok()

@@ -1,12 +1,12 @@
-//! Files that are whole or not there: write aside, sync, rename.
+//! Atomic file replacement: write a temporary file, sync it, rename it.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use crate::{Error, Result};
 
-/// Writes a file through `fill`, aside and then renamed into place, so that a reader, or a
-/// crash, never meets a half-written one. An existing file stays as it was until the end.
+/// Writes a file through `fill` under a temporary name and renames it, so that neither a reader
+/// nor a crash ever sees a part of it. An existing file is unchanged until then.
 pub fn atomically(
     path: &Path,
     fill: impl FnOnce(&mut BufWriter<&mut std::fs::File>) -> Result<()>,
@@ -18,7 +18,7 @@ pub fn atomically(
     })
 }
 
-/// The same for a writer that wants a path of its own to write to.
+/// The same for code that needs a path to write to.
 pub fn atomically_at(path: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     through(path, |aside| fill(aside.path()))
 }
@@ -55,7 +55,7 @@ fn through(
     Ok(())
 }
 
-/// A new name in a folder outlives a power cut only when the folder has been synced too.
+/// A new name in a folder survives a power cut only after the folder was synced.
 fn sync_folder(folder: &Path) -> std::io::Result<()> {
     if cfg!(unix) { fs_err::File::open(folder)?.sync_all() } else { Ok(()) }
 }
@@ -77,23 +77,41 @@ fn readable_by_all(_: &std::fs::File, _: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Power cuts for tests: of all bytes this thread writes, so many arrive, the rest does not.
+/// Power cuts and full disks for tests: of all bytes that this thread writes, only so many are
+/// written.
 #[cfg(test)]
 pub(crate) mod cut {
     use std::cell::Cell;
+    use std::io::Write as _;
 
     use tempfile::NamedTempFile;
 
     use crate::{Error, Result};
 
     thread_local! {
-        /// How many bytes still arrive; `None` for all. A rename counts as one more.
+        /// How many bytes are written before the power fails; `None` for all. A rename counts
+        /// as one more.
         pub(crate) static LEFT: Cell<Option<u64>> = const { Cell::new(None) };
+        /// How many bytes are written before the disk is full; `None` for all.
+        pub(crate) static SPACE: Cell<Option<u64>> = const { Cell::new(None) };
     }
 
-    /// Leaves a file as a cut would, and stops the work, if the power goes while it is written.
+    /// Whether the power has failed.
+    pub(crate) fn is_off() -> bool {
+        LEFT.get() == Some(0)
+    }
+
+    fn full() -> std::io::Error {
+        std::io::ErrorKind::StorageFull.into()
+    }
+
+    /// Truncates a file as a power cut would, or fails as a full disk does.
     pub(super) fn here(aside: NamedTempFile) -> Result<NamedTempFile> {
         let length = aside.as_file().metadata()?.len();
+        if let Some(space) = SPACE.get() {
+            let left = space.checked_sub(length).ok_or_else(full)?;
+            SPACE.set(Some(left));
+        }
         match LEFT.get() {
             Some(left) if left <= length => {
                 LEFT.set(Some(0));
@@ -104,6 +122,31 @@ pub(crate) mod cut {
             left => {
                 LEFT.set(left.map(|left| left - length - 1));
                 Ok(aside)
+            }
+        }
+    }
+
+    /// Appends to a file; after a power cut or on a full disk only the first bytes.
+    pub(crate) fn append(file: &mut std::fs::File, bytes: &[u8]) -> std::io::Result<()> {
+        let length = bytes.len() as u64;
+        let part = |n: u64| &bytes[..usize::try_from(n).unwrap_or(0)];
+        if let Some(space) = SPACE.get() {
+            if space < length {
+                SPACE.set(Some(0));
+                file.write_all(part(space))?;
+                return Err(full());
+            }
+            SPACE.set(Some(space - length));
+        }
+        match LEFT.get() {
+            Some(left) if left < length => {
+                LEFT.set(Some(0));
+                file.write_all(part(left))?;
+                Err(std::io::Error::other("the power is gone"))
+            }
+            left => {
+                LEFT.set(left.map(|left| left - length));
+                file.write_all(bytes)
             }
         }
     }

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::body;
 use super::error::ApiResult;
+use super::item_view::to_hex;
 use super::query::{Centre, QueryRequest};
 use super::state::App;
 use super::timings::{Timings, micros};
-use super::view::hex;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,7 +45,7 @@ pub(crate) async fn post(
     Ok(Json(EncodeResponse {
         modality: query.modality,
         bits: model.bits.get(),
-        code: hex(model.bits, &query.code),
+        code: to_hex(model.bits, &query.code),
         outputs: query.outputs,
         centres: query.centres,
         timings_us: query.timings,

@@ -1,4 +1,4 @@
-//! `/v1/items`: items come, are looked at, and go. What is answered is on disk.
+//! `/v1/items`: inserts, reads and deletes items. A change is on disk before it is acknowledged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,21 +7,28 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use crosshash::QueryInput;
+use crosshash_codes::format::Id;
+use crosshash_codes::live::{Applied, Change, NewItem};
+use crosshash_codes::segments::Snapshot;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::body;
 use super::error::{ApiError, ApiResult};
-use super::query::{self, ItemId, accepted_kinds, encode, shelf};
-use super::records::Record;
+use super::item_view::{ItemView, find, from_hex};
+use super::modality_index::ModalityIndex;
+use super::payload::{Payload, Shown, Source};
+use super::query::{self, ItemId, accepted_kinds, encode, index};
 use super::run::ServedModel;
-use super::shelf::{Change, Changed, New, Shelf};
 use super::state::App;
-use super::view::from_hex;
 
-/// Bytes of an id, at most.
-const LONGEST_ID: usize = 512;
-/// How long a change waits for a model that is just being reloaded, before it looks again.
+/// Maximum length of an id in bytes.
+const MAX_ID: usize = 512;
+/// Maximum length of a text in characters.
+const MAX_TEXT: usize = 100_000;
+/// Maximum length of `meta` as JSON in bytes.
+const MAX_META: usize = 65_536;
+/// How long a change waits for a model that is being reloaded before it tries again.
 const PAUSE: Duration = Duration::from_millis(20);
 
 #[derive(Deserialize)]
@@ -66,7 +73,7 @@ pub(crate) struct Deleted {
     missing: Vec<String>,
 }
 
-/// What stands behind the `?` of an item.
+/// The query string of an item.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Which {
@@ -75,7 +82,7 @@ struct Which {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Seen {
+pub(crate) struct ItemResponse {
     id: String,
     modality: String,
     labels: Vec<String>,
@@ -84,37 +91,6 @@ pub(crate) struct Seen {
     picture: Option<String>,
     meta: Map<String, Value>,
     also: Vec<String>,
-}
-
-/// What an item shows.
-pub(crate) struct Showing {
-    pub(crate) text: Option<String>,
-    pub(crate) meta: Map<String, Value>,
-    pub(crate) has_picture: bool,
-}
-
-/// Where to look for what items of a shelf show.
-pub(crate) struct Look<'a> {
-    pub(crate) model: &'a ServedModel,
-    pub(crate) shelf: &'a Shelf,
-}
-
-impl Look<'_> {
-    /// What was inserted last, or else what the data set has.
-    pub(crate) fn shown(&self, id: &str) -> Showing {
-        match self.shelf.records.get(id) {
-            Some(record) => Showing {
-                text: record.text.clone(),
-                meta: record.meta.clone(),
-                has_picture: record.picture.is_some(),
-            },
-            None => Showing {
-                text: self.model.shown.text(&self.shelf.modality, id),
-                meta: Map::new(),
-                has_picture: self.model.shown.has_picture(&self.shelf.modality, id),
-            },
-        }
-    }
 }
 
 /// Where the picture of an item is.
@@ -151,28 +127,25 @@ pub(crate) async fn post(
 ) -> ApiResult<(StatusCode, Json<Inserted>)> {
     let Insert { model, modality, items } = body::json(&app, request).await?;
     check_count(&app, items.len(), "items")?;
-    // Once more if the model was exchanged in between: its codes would not fit the new ones.
+    // Encode again if the model was replaced in the meantime: the old codes do not fit.
     let mut wanted = items;
     loop {
         let generation = app.model(model.as_deref())?;
-        let target = Arc::clone(shelf(&generation, &modality, "modality")?);
+        let target = Arc::clone(index(&generation, &modality, "modality")?);
         let (worker, name) = (Arc::clone(&generation), modality.clone());
         let work = move || -> ApiResult<_> {
-            let made: ApiResult<Vec<New>> = wanted
+            let made: ApiResult<Vec<NewItem>> = wanted
                 .iter()
                 .enumerate()
-                .map(|(k, item)| item.made(&worker, &name, k))
+                .map(|(k, item)| item.to_new(&worker, &name, k))
                 .collect();
             Ok((made?, wanted))
         };
         let (made, items) = app.workers.run(work).await??;
         wanted = items;
         match target.change(Change::Put(made)).await? {
-            Some(Changed { done, replaced, .. }) => {
-                return Ok((
-                    StatusCode::CREATED,
-                    Json(Inserted { inserted: done, replaced }),
-                ));
+            Some(Applied { inserted, replaced, .. }) => {
+                return Ok((StatusCode::CREATED, Json(Inserted { inserted, replaced })));
             }
             None => tokio::time::sleep(PAUSE).await,
         }
@@ -180,21 +153,44 @@ pub(crate) async fn post(
 }
 
 impl Item {
-    /// The item with its code.
-    fn made(&self, model: &ServedModel, modality: &str, at: usize) -> ApiResult<New> {
-        let place = |field: &str| format!("items[{at}].{field}");
+    /// The id as the index stores it: 007 is 7 if ids are numbers.
+    fn id(&self, snapshot: &Snapshot, place: &dyn Fn(&str) -> String) -> ApiResult<Id> {
         let id = self.id.clone().text();
-        let view = shelf(model, modality, "modality")?.view();
-        if id.is_empty() || id.len() > LONGEST_ID || id.contains(char::is_control) {
+        if id.is_empty() || id.len() > MAX_ID || id.contains(char::is_control) {
             let message =
-                format!("an id is 1 to {LONGEST_ID} bytes without control characters");
+                format!("an id is 1 to {MAX_ID} bytes without control characters");
             return Err(ApiError::bad_request(message).at(place("id")));
         }
-        // As the index writes it: 007 is 7 where ids are numbers.
-        let id = view.snapshot.typed_id(&id).ok_or_else(|| {
+        snapshot.typed_id(&id).ok_or_else(|| {
             ApiError::bad_request("ids of this index are whole numbers").at(place("id"))
-        })?;
-        let id = id.to_string();
+        })
+    }
+
+    /// The limits of what an item shows.
+    fn check(&self, place: &dyn Fn(&str) -> String) -> ApiResult<()> {
+        let characters = self.text.as_ref().map_or(0, |text| text.chars().count());
+        if characters > MAX_TEXT {
+            return Err(ApiError::bad_request(format!(
+                "the text has {characters} characters; the limit is {MAX_TEXT}"
+            ))
+            .at(place("text")));
+        }
+        let bytes = serde_json::to_vec(&self.meta).map_or(usize::MAX, |json| json.len());
+        if bytes > MAX_META {
+            return Err(ApiError::bad_request(format!(
+                "meta has {bytes} bytes; the limit is {MAX_META}"
+            ))
+            .at(place("meta")));
+        }
+        Ok(())
+    }
+
+    /// The item with its code and payload.
+    fn to_new(&self, model: &ServedModel, modality: &str, at: usize) -> ApiResult<NewItem> {
+        let place = |field: &str| format!("items[{at}].{field}");
+        let snapshot = index(model, modality, "modality")?.snapshot();
+        let id = self.id(&snapshot, &place)?;
+        self.check(&place)?;
         let picture = self.picture.as_deref().map(query::picture).transpose();
         let picture = picture.map_err(|err| err.at(place("picture")))?;
         let number = |label: &String| {
@@ -208,19 +204,20 @@ impl Item {
         };
         let labels = self.labels.iter().map(number).collect::<ApiResult<Vec<u32>>>()?;
         let code = self.encoded(model, modality, picture.as_deref(), &place)?;
-        let record = Record {
-            id,
-            text: self.text.clone(),
-            features: self.features.clone(),
-            code: self.code.clone(),
-            labels: self.labels.clone(),
-            meta: self.meta.clone(),
-            picture: None, // its place is known when it is written
+        let payload = Payload {
+            shown: Shown { text: self.text.clone(), meta: self.meta.clone() },
+            source: Source {
+                features: self.features.clone(),
+                code: self.code.clone(),
+                labels: self.labels.clone(),
+            },
+            picture,
         };
-        Ok(New { code, labels, record, picture })
+        let payload = payload.encode().map_err(ApiError::internal)?;
+        Ok(NewItem { id, code, labels, payload })
     }
 
-    /// The code that was given, or that of the features, the text or the picture that was.
+    /// The given code, or the code of the given features, text or picture.
     fn encoded(
         &self,
         model: &ServedModel,
@@ -275,8 +272,7 @@ pub(crate) async fn delete(
     let Delete { model, modality, ids } = body::json(&app, request).await?;
     check_count(&app, ids.len(), "ids")?;
     let ids: Vec<String> = ids.into_iter().map(ItemId::text).collect();
-    let changed = remove(&app, model.as_deref(), &modality, ids).await?;
-    Ok(Json(Deleted { deleted: changed.done, missing: changed.missing }))
+    Ok(Json(remove(&app, model.as_deref(), &modality, ids).await?))
 }
 
 /// Deletes one item.
@@ -287,36 +283,45 @@ pub(crate) async fn delete_one(
     let (id, Which { model, modality }) = body::path_and_query(request).await?;
     let generation = app.model(model.as_deref())?;
     let modality = named(&generation, modality.as_deref())?.modality.clone();
-    let changed = remove(&app, model.as_deref(), &modality, vec![id.clone()]).await?;
-    match changed.done {
-        0 => Err(ApiError::not_found(format!("{modality} has no item {id:?}")).at("id")),
-        deleted => Ok(Json(Deleted { deleted, missing: changed.missing })),
+    let removed = remove(&app, model.as_deref(), &modality, vec![id.clone()]).await?;
+    if removed.deleted == 0 {
+        return Err(ApiError::not_found(format!("{modality} has no item {id:?}")).at("id"));
     }
+    Ok(Json(removed))
 }
 
 async fn remove(
     app: &App,
     model: Option<&str>,
     modality: &str,
-    ids: Vec<String>,
-) -> ApiResult<Changed> {
+    texts: Vec<String>,
+) -> ApiResult<Deleted> {
     loop {
         let generation = app.model(model)?;
-        let target = shelf(&generation, modality, "modality")?;
-        match target.change(Change::Delete(ids.clone())).await? {
-            Some(changed) => return Ok(changed),
-            None => tokio::time::sleep(PAUSE).await,
-        }
+        let target = index(&generation, modality, "modality")?;
+        let snapshot = target.snapshot();
+        let typed: Vec<Option<Id>> =
+            texts.iter().map(|text| snapshot.typed_id(text)).collect();
+        let ids = typed.iter().flatten().cloned().collect();
+        let Some(applied) = target.change(Change::Delete(ids)).await? else {
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        let is_missing =
+            |id: &Option<Id>| id.as_ref().is_none_or(|id| applied.missing.contains(id));
+        let missing = texts.into_iter().zip(&typed).filter(|(_, id)| is_missing(id));
+        let missing = missing.map(|(text, _)| text).collect();
+        return Ok(Deleted { deleted: applied.deleted, missing });
     }
 }
 
-/// The modality behind the `?`; the only one need not be named.
+/// The index of the modality in the query string; it can be omitted if there is only one.
 pub(crate) fn named<'a>(
     model: &'a ServedModel,
     modality: Option<&str>,
-) -> ApiResult<&'a Arc<Shelf>> {
-    match (modality, &model.shelves[..]) {
-        (Some(modality), _) => shelf(model, modality, "modality"),
+) -> ApiResult<&'a Arc<ModalityIndex>> {
+    match (modality, &model.indexes[..]) {
+        (Some(modality), _) => index(model, modality, "modality"),
         (None, [one]) => Ok(one),
         (None, all) => {
             let known: Vec<&str> = all.iter().map(|s| s.modality.as_str()).collect();
@@ -331,29 +336,30 @@ pub(crate) fn named<'a>(
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
     request: Request,
-) -> ApiResult<Json<Seen>> {
+) -> ApiResult<Json<ItemResponse>> {
     let (id, Which { model, modality }) = body::path_and_query(request).await?;
     let model = app.model(model.as_deref())?;
-    let shelf = named(&model, modality.as_deref())?;
-    let view = shelf.view();
-    let item = view.find(&id)?.ok_or_else(|| {
-        ApiError::not_found(format!("{} has no item {id:?}", shelf.modality)).at("id")
+    let index = named(&model, modality.as_deref())?;
+    let snapshot = index.snapshot();
+    let item = find(&snapshot, &id)?.ok_or_else(|| {
+        ApiError::not_found(format!("{} has no item {id:?}", index.modality)).at("id")
     })?;
-    let shown = Look { model: &model, shelf }.shown(&id);
+    let view = ItemView::new(&model, &index.modality, &snapshot, item, &id)?;
     let mut also = Vec::new();
-    for other in &model.shelves {
-        if other.modality != shelf.modality && other.view().find(&id)?.is_some() {
+    for other in &model.indexes {
+        if other.modality != index.modality && find(&other.snapshot(), &id)?.is_some() {
             also.push(other.modality.clone());
         }
     }
-    Ok(Json(Seen {
-        modality: shelf.modality.clone(),
-        labels: view.label_names(item),
-        code: view.hex(item),
-        text: shown.text,
-        picture: shown.has_picture.then(|| picture_path(&model.name, &shelf.modality, &id)),
-        meta: shown.meta,
-        also,
+    let picture = view.has_picture.then(|| picture_path(&model.name, &index.modality, &id));
+    Ok(Json(ItemResponse {
         id,
+        modality: index.modality.clone(),
+        labels: view.labels,
+        code: view.code,
+        text: view.text,
+        picture,
+        meta: view.meta,
+        also,
     }))
 }

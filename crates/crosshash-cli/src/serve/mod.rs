@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `state.rs`, `run.rs` | models by name, replaced as a whole on reload; loading a model from a folder |
-//! | `shelf.rs`, `view.rs`, `records.rs` | the live index of a modality; content of inserted items |
+//! | `modality_index.rs`, `modality_files.rs`, `payload.rs`, `item_view.rs` | the live index of a modality; content of items |
 //! | `query.rs` | resolves a query in any form to a code |
 //! | `search.rs`, `encode.rs`, `items.rs`, `pictures.rs`, `models.rs`, `map.rs` | the endpoints |
 //! | `content.rs`, `thumbnail.rs` | texts and pictures of the data set |
@@ -19,6 +19,7 @@ mod body;
 mod content;
 mod encode;
 mod error;
+mod item_view;
 mod items;
 mod limits;
 mod listen;
@@ -26,19 +27,19 @@ pub(crate) mod logs;
 mod map;
 pub(crate) mod metrics;
 mod middleware;
+mod modality_files;
+mod modality_index;
 mod models;
 mod openapi;
 mod page;
+mod payload;
 mod pictures;
 mod query;
-mod records;
 mod run;
 mod search;
-mod shelf;
 mod state;
 mod thumbnail;
 mod timings;
-mod view;
 
 pub(crate) use limits::Limits;
 pub(crate) use run::DataLocation;

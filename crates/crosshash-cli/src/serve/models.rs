@@ -23,11 +23,12 @@ struct NoParameters {}
 /// All models.
 pub(crate) async fn list(State(app): State<Arc<App>>) -> ApiResult<Json<Value>> {
     let models = app.models();
-    let work = move || {
-        let all: Vec<Value> = models.all.values().map(|model| described(model)).collect();
-        json!({ "default": models.default, "models": all })
+    let work = move || -> ApiResult<Value> {
+        let all = models.all.values().map(|model| described(model));
+        let all = all.collect::<ApiResult<Vec<Value>>>()?;
+        Ok(json!({ "default": models.default, "models": all }))
     };
-    Ok(Json(app.workers.run(work).await?))
+    Ok(Json(app.workers.run(work).await??))
 }
 
 /// One model with its training history and evaluation.
@@ -37,38 +38,40 @@ pub(crate) async fn get(
 ) -> ApiResult<Json<Value>> {
     let (name, NoParameters {}) = body::path_and_query(request).await?;
     let model = app.model(Some(&name))?;
-    let work = move || {
-        let mut value = described(&model);
+    let work = move || -> ApiResult<Value> {
+        let mut value = described(&model)?;
         let run = RunDir::open(&model.folder).ok();
         let report = run.as_ref().and_then(|run| run.report().ok());
         let history = run.as_ref().and_then(|run| run.history().ok());
         value["report"] = report.as_ref().map_or(Value::Null, shortened);
         value["history"] = history.as_ref().map_or(Value::Null, rows);
         value["settings"] = run.as_ref().and_then(settings).unwrap_or(Value::Null);
-        value
+        Ok(value)
     };
-    Ok(Json(app.workers.run(work).await?))
+    Ok(Json(app.workers.run(work).await??))
 }
 
-fn described(model: &ServedModel) -> Value {
-    let modalities = model.shelves.iter().map(|shelf| {
+fn described(model: &ServedModel) -> ApiResult<Value> {
+    let modalities = model.indexes.iter().map(|index| {
         json!({
-            "name": shelf.modality,
-            "asks": accepted_kinds(model, &shelf.modality),
-            "shows": model.shown.form(&shelf.modality),
-            "items": shelf.view().snapshot.len(),
+            "name": index.modality,
+            "asks": accepted_kinds(model, &index.modality),
+            "shows": model.shown.form(&index.modality),
+            "items": index.snapshot().len(),
         })
     });
     let mut counts = vec![0; model.labels.len()];
-    for shelf in &model.shelves {
-        for (count, own) in counts.iter_mut().zip(shelf.view().label_counts()) {
+    for index in &model.indexes {
+        let snapshot = index.snapshot();
+        let own = snapshot.label_counts().map_err(ApiError::internal)?;
+        for (count, own) in counts.iter_mut().zip(own) {
             *count = (*count).max(*own);
         }
     }
     let labels = model.labels.iter().zip(counts);
     let labels: Vec<Value> =
         labels.map(|(name, items)| json!({ "name": name, "items": items })).collect();
-    json!({
+    Ok(json!({
         "name": model.name,
         "title": model.title,
         "method": model.method,
@@ -76,7 +79,7 @@ fn described(model: &ServedModel) -> Value {
         "generation": model.number,
         "modalities": modalities.collect::<Vec<_>>(),
         "labels": labels,
-    })
+    }))
 }
 
 /// The part of a report that the page shows.

@@ -7,14 +7,16 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::Response;
+use crosshash_codes::segments::Snapshot;
 use serde::Deserialize;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::body;
 use super::error::{ApiError, ApiResult};
+use super::item_view::find;
 use super::items::named;
+use super::payload;
 use super::run::ServedModel;
-use super::shelf::Shelf;
 use super::state::App;
 use super::thumbnail;
 
@@ -31,7 +33,7 @@ struct Which {
     size: Option<u32>,
 }
 
-/// Model, generation, modality, id, position of an inserted picture, size.
+/// Model, generation, modality, id, checksum of the payload, size.
 type Key = (String, u64, String, String, u64, u32);
 
 /// A cache of thumbnails; the oldest are removed first.
@@ -80,30 +82,28 @@ pub(crate) async fn get(
         .at("size"));
     }
     let model = app.model(model.as_deref())?;
-    let shelf = Arc::clone(named(&model, modality.as_deref())?);
+    let index = named(&model, modality.as_deref())?;
     let missing = || {
-        ApiError::not_found(format!("{} has no item {id:?} with a picture", shelf.modality))
+        ApiError::not_found(format!("{} has no item {id:?} with a picture", index.modality))
             .at("id")
     };
-    if shelf.view().find(&id)?.is_none() {
-        return Err(missing());
-    }
-    let inserted =
-        shelf.records.get(&id).map(|record| record.picture.map_or(0, |p| p.start));
-    let place = inserted.map_or(u64::MAX, |start| start);
+    let snapshot = index.snapshot();
+    let item = find(&snapshot, &id)?.ok_or_else(missing)?;
     let key = (
         model.name.clone(),
         model.number,
-        shelf.modality.clone(),
+        index.modality.clone(),
         id.clone(),
-        place,
+        snapshot.payload_checksum(item).map_err(ApiError::internal)?,
         size.unwrap_or(0),
     );
     let bytes = match app.thumbnails.get(&key) {
         Some(bytes) => bytes,
         None => {
-            let (name, worker, from) = (id.clone(), Arc::clone(&model), Arc::clone(&shelf));
-            let made = app.workers.run(move || make(&worker, &from, &name, size)).await??;
+            let (name, worker, modality) =
+                (id.clone(), Arc::clone(&model), index.modality.clone());
+            let work = move || make(&worker, &modality, (&snapshot, item), &name, size);
+            let made = app.workers.run(work).await??;
             let bytes = Bytes::from(made.ok_or_else(missing)?);
             app.thumbnails.put(key, bytes.clone());
             bytes
@@ -127,13 +127,16 @@ pub(crate) async fn get(
 /// The inserted picture, or that of the data set.
 fn make(
     model: &ServedModel,
-    shelf: &Shelf,
+    modality: &str,
+    (snapshot, item): (&Snapshot, u32),
     id: &str,
     size: Option<u32>,
 ) -> ApiResult<Option<Vec<u8>>> {
-    let file = match shelf.records.get(id) {
-        Some(record) => record.picture.map(|piece| shelf.records.piece(piece)).transpose(),
-        None => model.shown.picture(&shelf.modality, id),
+    let payload = snapshot.payload(item).map_err(ApiError::internal)?;
+    let file = if payload.is_empty() {
+        model.shown.picture(modality, id)
+    } else {
+        payload::picture(payload).map(|file| file.map(<[u8]>::to_vec))
     };
     let file = file.map_err(|err| ApiError::internal(format!("{err:#}")))?;
     let made = file.map(|file| match size {
@@ -141,7 +144,7 @@ fn make(
         None => thumbnail::plain(file),
     });
     made.transpose().map_err(|err| {
-        tracing::warn!(modality = shelf.modality, id, error = %format!("{err:#}"), "unreadable picture");
+        tracing::warn!(modality, id, error = %format!("{err:#}"), "unreadable picture");
         ApiError::not_found(format!("the picture of {id:?} is damaged: {err:#}")).at("id")
     })
 }

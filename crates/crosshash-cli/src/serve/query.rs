@@ -9,11 +9,12 @@ use crosshash::{Drawing, EncodedQuery, QueryEncoder, QueryInput, QueryKind};
 use serde::{Deserialize, Serialize};
 
 use super::error::{ApiError, ApiResult};
+use super::item_view::{find, from_hex, label_names};
+use super::modality_index::ModalityIndex;
 use super::run::ServedModel;
 use super::state::App;
 use super::thumbnail;
 use super::timings::{Timings, micros};
-use super::view::from_hex;
 
 /// Number of nearest centres in a response.
 const CENTRES: usize = 5;
@@ -132,14 +133,13 @@ impl QueryRequest {
         }
         if let Some(ItemRef { id, modality }) = self.item {
             let id = id.text();
-            let shelf = shelf(model, &modality, "query.item.modality")?;
-            let view = shelf.view();
-            let item = view.find(&id)?.ok_or_else(|| {
+            let snapshot = index(model, &modality, "query.item.modality")?.snapshot();
+            let item = find(&snapshot, &id)?.ok_or_else(|| {
                 ApiError::not_found(format!("{modality} has no item {id:?}"))
                     .at("query.item.id")
             })?;
-            let code = view.snapshot.code(item).to_vec();
-            let labels = Some(view.label_names(item));
+            let code = snapshot.code(item).map_err(ApiError::internal)?.to_vec();
+            let labels = Some(label_names(&snapshot, item)?);
             return Ok(resolved(model, Some(modality), code, None, labels, started));
         }
         let Some(encoder) = &model.encoder else {
@@ -260,13 +260,13 @@ pub(crate) fn picture(text: &str) -> ApiResult<Vec<u8>> {
 }
 
 /// The index of a modality, or an error.
-pub(crate) fn shelf<'a>(
+pub(crate) fn index<'a>(
     model: &'a ServedModel,
     modality: &str,
     place: &str,
-) -> ApiResult<&'a Arc<super::shelf::Shelf>> {
-    model.shelf(modality).ok_or_else(|| {
-        let known: Vec<&str> = model.shelves.iter().map(|s| s.modality.as_str()).collect();
+) -> ApiResult<&'a Arc<ModalityIndex>> {
+    model.index(modality).ok_or_else(|| {
+        let known: Vec<&str> = model.indexes.iter().map(|s| s.modality.as_str()).collect();
         ApiError::bad_request(format!(
             "no modality named {modality:?}; there are {}",
             known.join(", ")

@@ -6,19 +6,21 @@ use std::time::Instant;
 use axum::Json;
 use axum::extract::{Request, State};
 use crosshash_codes::index::Query;
+use crosshash_codes::live::SearchReply;
+use crosshash_codes::segments::{Found, Snapshot};
 use crosshash_codes::{Bits, Codes};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::body;
 use super::error::{ApiError, ApiResult};
-use super::items::{Look, picture_path};
-use super::query::{Centre, QueryRequest, ResolvedQuery, shelf};
+use super::item_view::{ItemView, to_hex};
+use super::items::picture_path;
+use super::modality_index::ModalityIndex;
+use super::query::{Centre, QueryRequest, ResolvedQuery, index};
 use super::run::ServedModel;
-use super::shelf::{Hits, Shelf};
 use super::state::App;
 use super::timings::{Timings, micros};
-use super::view::hex;
 
 /// Results per response, if the request does not say.
 const DEFAULT_K: usize = 24;
@@ -85,46 +87,37 @@ pub(crate) async fn post(
     let model = app.model(request.model.as_deref())?;
     let page = request.page(&app, &model)?;
     let SearchRequest { query, target, filter, explain, .. } = request;
-    let target = target_shelf(&model, target.as_deref())?;
+    let target = target_index(&model, target.as_deref())?;
     let mut query = query.resolve(&app, &model).await?;
     let searching = Instant::now();
     let code = query.code.clone();
-    let (view, hits) = match filter.filter(|text| !text.trim().is_empty()) {
+    let (snapshot, hits) = match filter.filter(|text| !text.trim().is_empty()) {
         None => target.search(code, page.k, page.skip, page.radius).await?,
         Some(filter) => {
             let bits = model.bits;
-            let shelf = Arc::clone(&target);
-            app.workers.run(move || filtered(&shelf, bits, code, &filter, page)).await??
+            let snapshot = target.snapshot();
+            let work = move || filtered(snapshot, bits, code, &filter, page);
+            app.workers.run(work).await??
         }
     };
     query.timings.search = micros(searching);
     query.timings.decode += decoded;
     let explained =
         if explain.unwrap_or(true) { query.explaining_labels() } else { Vec::new() };
-    let look = Look { model: &model, shelf: &target };
-    let searched = view.snapshot.len();
-    let hits = hits.into_iter().map(|found| {
-        let id = found.id.to_string();
-        let labels = view.label_names(found.hit.item);
-        let shown = look.shown(&id);
-        Hit {
-            item: found.hit.item,
-            distance: found.hit.distance,
-            code: view.hex(found.hit.item),
-            shared: labels.iter().filter(|l| explained.contains(l)).cloned().collect(),
-            labels,
-            text: shown.text,
-            picture: shown
-                .has_picture
-                .then(|| picture_path(&model.name, &target.modality, &id)),
-            meta: shown.meta,
-            id,
-        }
-    });
-    let hits = hits.collect();
+    let searched = snapshot.len();
+    let hit = |found: Found| -> ApiResult<Hit> {
+        let (id, item) = (found.id.to_string(), found.hit.item);
+        let view = ItemView::new(&model, &target.modality, &snapshot, item, &id)?;
+        let ItemView { code, labels, text, meta, has_picture } = view;
+        let shared = labels.iter().filter(|l| explained.contains(l)).cloned().collect();
+        let picture = has_picture.then(|| picture_path(&model.name, &target.modality, &id));
+        let distance = found.hit.distance;
+        Ok(Hit { id, item, distance, code, labels, shared, text, picture, meta })
+    };
+    let hits = hits.into_iter().map(hit).collect::<ApiResult<Vec<Hit>>>()?;
     let ResolvedQuery { modality, code, labels, centres, mut timings, .. } = query;
     timings.total = micros(started);
-    let code = hex(model.bits, &code);
+    let code = to_hex(model.bits, &code);
     let query = QueryInfo { modality, code, bits: model.bits.get(), centres, labels };
     Ok(Json(SearchResponse {
         model: model.name.clone(),
@@ -187,10 +180,13 @@ impl ResolvedQuery {
 }
 
 /// The index to search; the target can be omitted if there is only one modality.
-fn target_shelf(model: &ServedModel, target: Option<&str>) -> ApiResult<Arc<Shelf>> {
-    match (target, &model.shelves[..]) {
+fn target_index(
+    model: &ServedModel,
+    target: Option<&str>,
+) -> ApiResult<Arc<ModalityIndex>> {
+    match (target, &model.indexes[..]) {
         (None, [one]) => Ok(Arc::clone(one)),
-        (Some(target), _) => Ok(Arc::clone(shelf(model, target, "target")?)),
+        (Some(target), _) => Ok(Arc::clone(index(model, target, "target")?)),
         (None, all) => {
             let known: Vec<&str> = all.iter().map(|s| s.modality.as_str()).collect();
             let known = known.join(", ");
@@ -209,20 +205,18 @@ struct Page {
 
 /// Searches the items that match a filter.
 fn filtered(
-    shelf: &Shelf,
+    snapshot: Arc<Snapshot>,
     bits: Bits,
     code: Vec<u64>,
     filter: &str,
     page: Page,
-) -> ApiResult<Hits> {
-    let view = shelf.view();
-    let allowed = view.snapshot.filter(filter);
+) -> ApiResult<SearchReply> {
+    let allowed = snapshot.filter(filter);
     let allowed =
         allowed.map_err(|err| ApiError::bad_request(err.to_string()).at("filter"))?;
     let query =
         Query { k: page.k, skip: page.skip, radius: page.radius, allowed: Some(&allowed) };
     let codes = Codes::from_words(bits, code).map_err(ApiError::internal)?;
-    let found =
-        view.snapshot.search(&codes, &query, &|_| ()).map_err(ApiError::internal)?;
-    Ok((view, found.into_iter().next().unwrap_or_default()))
+    let found = snapshot.search(&codes, &query, &|_| ()).map_err(ApiError::internal)?;
+    Ok((snapshot, found.into_iter().next().unwrap_or_default()))
 }

@@ -224,9 +224,9 @@ impl App {
         for (name, generation) in &models.all {
             let name = quoted(name);
             generations.push((format!("{{model={name}}}"), generation.number as f64));
-            for shelf in &generation.shelves {
-                let modality = quoted(&shelf.modality);
-                let count = shelf.view().snapshot.len() as f64;
+            for index in &generation.indexes {
+                let modality = quoted(&index.modality);
+                let count = index.snapshot().len() as f64;
                 items.push((format!("{{model={name},modality={modality}}}"), count));
             }
         }

@@ -1,4 +1,4 @@
-//! Codes to and from other tools: one file per format, chosen by the ending of the file name.
+//! Codes to and from other tools: one file per format, selected by the file extension.
 
 mod faiss;
 mod ids;
@@ -20,7 +20,7 @@ pub struct Format {
     pub about: &'static str,
     /// Reads codes, and ids and labels where the format has them.
     pub read: fn(&Path, &CodeOptions) -> Result<CodeFile>,
-    /// Writes what the format can keep, whole or not at all.
+    /// Writes what the format can keep, atomically.
     pub write: fn(&Path, &CodeFile) -> Result<()>,
     /// Whether ids and labels survive.
     pub keeps_ids: bool,

@@ -1,16 +1,16 @@
 //! The faster of scan and multi-index hashing, query by query.
 //!
-//! Both are exact, so only time is at stake. Building times both on codes drawn from the
-//! database and so learns what a scan costs (for one query, and for each of a batch), what a unit
-//! of hashing work costs, and how much work queries take. A query is hashed where that is
-//! expected to be cheaper, and never for longer than a scan would take: before a radius whose
-//! modelled cost passes what is left, the rest goes to the scan, which starts with the bound
-//! found so far. What queries really cost corrects the expectation, so queries that are unlike
-//! the database are soon sent to the better side too.
+//! Both are exact; they differ in time only. Building times both on codes drawn from the
+//! database: the cost of a scan (for one query, and per query of a batch), the cost of a unit of
+//! hashing work, and the work per query. A query is hashed if that is expected to be cheaper, and
+//! never for longer than a scan would take: if the estimated cost of the next radius exceeds the
+//! rest of this budget, the query is passed to the scan, which starts with the bound found so
+//! far. The measured cost of queries corrects the estimate, so queries that are unlike the
+//! database soon take the better path too.
 //!
-//! Where the codes lie around centres, and lists around them (`cluster_lists.rs`) answer the samples
-//! faster than both, they are asked first; a query for which they would compare more codes
-//! than the other two cost goes on as above.
+//! If the codes are clustered, and cluster lists (`cluster_lists.rs`) answer the samples faster
+//! than both, they are tried first; a query for which they would compare more codes than the
+//! other two cost is processed as above.
 
 use std::sync::Mutex;
 
@@ -22,29 +22,29 @@ use crate::{Codes, Result};
 
 /// How often a sample is timed.
 const ROUNDS: usize = 3;
-/// Fewer codes than this are scanned without a thought.
+/// Fewer codes than this are always scanned.
 const FEW: usize = 1 << 13;
 /// Database codes that serve as sample queries.
 const SAMPLES: usize = 32;
 /// The `k` that samples are timed with.
 const SAMPLE_K: [usize; 3] = [1, 10, 100];
-/// A sample is given up at so many times the cost of a scan.
+/// A sample is aborted at so many times the cost of a scan.
 const GIVE_UP: f64 = 4.0;
 /// Seconds of a unit of work before any was measured.
 const UNIT: f64 = 1e-9;
-/// Queries of a large batch that are tried before the rest is decided on.
+/// Queries of a large batch that are tried before the method for the rest is selected.
 const TRIAL: usize = 16;
-/// One decision in so many that goes to the scan is tried by hashing again.
+/// One query in so many for which the scan is expected to be faster is hashed all the same.
 const LOOK_AGAIN: usize = 64;
 
 /// Comparisons of items with centres that building lists may take: some seconds.
 const COMPARISONS: usize = 1 << 33;
 /// Lists that compare more than one code in so many are no better than a scan.
 const PART: usize = 16;
-/// Lists are passed over while they leave more than this share of queries unanswered.
+/// Lists are skipped while they leave more than this share of queries unanswered.
 const VAIN: f64 = 0.3;
 
-/// Picks by measurement.
+/// Selects the method by measurement.
 pub struct Auto {
     scan: Scan,
     hashed: Option<Hashed>,
@@ -60,7 +60,7 @@ struct Hashed {
     learned: Mutex<Learned>,
 }
 
-/// Lists around centres, where they are the fastest.
+/// Cluster lists, if they are the fastest.
 struct Around {
     lists: ClusterLists,
     /// Seconds of one code compared, and of a sample query with `k` = 10.
@@ -75,7 +75,7 @@ struct Learned {
     work: Vec<f64>,
     /// How often the scan was preferred.
     scans: usize,
-    /// The share of queries that lists did not answer, and how often they were passed over.
+    /// The share of queries that lists did not answer, and how often they were skipped.
     vain: f64,
     passes: usize,
 }
@@ -120,7 +120,7 @@ impl Hashed {
         Hashed { mih, around, scan_one, scan_each, learned: Mutex::new(learned) }
     }
 
-    /// The lists to ask first and the codes they may compare: not more than the rest costs.
+    /// The lists to try first and how many codes they may compare: not more than the rest costs.
     fn lists(&self, k: usize, queries: usize) -> Option<(&ClusterLists, usize)> {
         let around = self.around.as_ref()?;
         let mut learned = self.learned.lock().ok()?;
@@ -135,7 +135,7 @@ impl Hashed {
         Some((&around.lists, whole(rest / around.unit)))
     }
 
-    /// Corrects how often lists are asked in vain.
+    /// Updates the share of queries that lists do not answer.
     fn learn_vain(&self, group: usize, vain: usize) {
         let Ok(mut learned) = self.learned.lock() else { return };
         let weight = weight(group);
@@ -143,7 +143,7 @@ impl Hashed {
     }
 
     /// Seconds of all threads that a scan takes per query of a batch. One query is scanned by
-    /// all threads but hashed by one, so only a part of the scan's time is waited for.
+    /// all threads but hashed by one, so a scan answers sooner than its CPU time says.
     fn scan_seconds(&self, queries: usize) -> f64 {
         if queries <= 1 {
             return self.scan_one / rayon::current_num_threads() as f64;
@@ -169,7 +169,7 @@ impl Hashed {
         self.scan_seconds(queries) / learned.unit[power(k)]
     }
 
-    /// Corrects the expectation by the work of a group of queries, those that went to the scan
+    /// Updates the estimate by the work of a group of queries, those that went to the scan
     /// counted with its cost.
     fn learn(&self, k: usize, batch: usize, group: usize, work: usize, scanned: usize) {
         let Ok(mut learned) = self.learned.lock() else { return };
@@ -201,7 +201,7 @@ impl Around {
     }
 }
 
-/// Learns the price of a unit of work and the work for some `k`, giving up where one query
+/// Measures the cost of a unit of work and the work for some `k`; stops where one query
 /// takes longer than `limit` seconds. Of several rounds the best counts: what disturbs a
 /// measurement makes it longer, never shorter.
 fn sample(mih: &Mih, samples: &Codes, limit: f64) -> Learned {
@@ -215,7 +215,7 @@ fn sample(mih: &Mih, samples: &Codes, limit: f64) -> Learned {
         for round in 0..ROUNDS {
             for (best, code) in best.iter_mut().zip(samples.iter()) {
                 let start = now();
-                // a code that is its own neighbour is no example: one more is asked for
+                // a sample finds itself, so one more hit is requested
                 let found = mih.one(code, &Query::nearest(k + 1), budget);
                 *best = best.min(now() - start);
                 if round == 0 {
@@ -313,7 +313,7 @@ impl Index for Auto {
                 if !group.is_empty() {
                     hashed.learn_vain(group.len(), left.len());
                 }
-                // where most of the trial was in vain, the others do not try
+                // if most of the trial was not answered, the others skip the lists
                 lists = lists.filter(|_| left.len() * 2 <= group.len());
             }
             let group = &left[..];

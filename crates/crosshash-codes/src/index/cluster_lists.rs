@@ -1,13 +1,13 @@
-//! Lists around centres, exact by the triangle inequality.
+//! Lists around cluster centres, exact by the triangle inequality.
 //!
-//! Codes that models learn lie around centres. Every item is in the list of its nearest centre,
+//! Learned codes are clustered around centres. Every item is in the list of its nearest centre,
 //! ordered by its distance `e` from it. If a query is `D` away from a centre, an item of its
 //! list is at least `|D - e|` away from the query; so with a k-th distance of `r` so far only
-//! the shells `D - r <= e <= D + r` of a list can hold anything new. Around well-parted centres
-//! that is one list, read in one stretch; among random codes it is everything, which the build
-//! notices ([`ClusterLists::parted`]). The inequality is that of Burkhard and Keller, *Some Approaches
-//! to Best-Match File Searching*, CACM 1973; the lists are an inverted file's, but no list is
-//! left out by guess.
+//! the shells `D - r <= e <= D + r` of a list can contain a new hit. For well separated
+//! clusters that is one contiguous list; for random codes it is everything, which is detected
+//! when the index is built ([`ClusterLists::parted`]). The inequality is that of Burkhard and Keller, *Some Approaches
+//! to Best-Match File Searching*, CACM 1973; the lists are those of an inverted file, but
+//! no list is skipped by a heuristic.
 
 use std::ops::Range;
 
@@ -20,19 +20,19 @@ use crate::kernel::Kernel;
 use crate::kernel::threshold::{Planes, unkey};
 use crate::{Codes, Result};
 
-/// There is at most one centre for so many items,
+/// Items per centre, at least;
 const ITEMS: usize = 256;
-/// at most so many in all,
+/// the maximum number of centres;
 const CENTRES: usize = 1 << 14;
-/// and they are found among so many items a centre.
+/// items per centre among which they are searched.
 const SAMPLES: usize = 16;
-/// Fewer samples around it make no centre.
+/// Minimum number of samples around a centre.
 const FEWEST: usize = 4;
 /// Items assigned by one task.
 const TASK: usize = 1 << 12;
 /// Items of the nearest list that give the first bound.
 const PRIME: usize = 256;
-/// Centres asked together whether any list matters.
+/// Centres that are checked together.
 const GROUP: usize = 32;
 
 /// Lists of items around centres.
@@ -60,7 +60,7 @@ impl ClusterLists {
         Ok(ClusterLists::around(codes, centres))
     }
 
-    /// The same if there are centres that part the codes, and few enough for the build to take
+    /// The same if the codes are clustered, with few enough centres for the build to take
     /// less than `comparisons`.
     pub(super) fn parted(codes: &Codes, comparisons: usize) -> Option<ClusterLists> {
         let centres = centres(codes, comparisons / codes.len().max(1));
@@ -105,7 +105,15 @@ impl ClusterLists {
                 }
             }
         }
-        ClusterLists { codes: codes.shared(), kernel, centres, radii, begins, items, planes }
+        ClusterLists {
+            codes: codes.shared(),
+            kernel,
+            centres,
+            radii,
+            begins,
+            items,
+            planes,
+        }
     }
 
     /// The hits of one query and the codes compared, unless they would be more than `budget`.
@@ -122,7 +130,7 @@ impl ClusterLists {
         let mut distances = vec![0; self.radii.len()];
         let (own, _) = nearest(self.kernel, code, &self.centres, &mut distances);
         let mut found = (Vec::new(), Vec::new());
-        // the nearest list, a part of it first, so that most of it is met with a bound
+        // the nearest list, a part of it first, so that most of it is read with a bound
         let inside = self.shells(own, distances[own], top.below());
         let mut work = self.radii.len() + inside.len();
         if work > budget {

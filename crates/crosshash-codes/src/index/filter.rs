@@ -10,7 +10,7 @@
 //! ```
 //!
 //! `label in (3, 7)` holds if the item carries at least one of them; `label not in (..)` is
-//! `not label in (..)`. A label is a number, or a name where the index knows names.
+//! `not label in (..)`. A label is a number, or a name if the index has label names.
 
 use super::ItemSet;
 use crate::{Error, Result};
@@ -98,7 +98,7 @@ impl std::fmt::Display for Token {
     }
 }
 
-/// The deepest nesting; nobody types more.
+/// The maximum nesting depth.
 const MAX_DEPTH: usize = 64;
 
 fn tokens(text: &str) -> Result<Vec<Token>> {
@@ -249,7 +249,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Label numbers of values: a name that is known wins over a number.
+    /// Label numbers of values: a known name takes precedence over a number.
     fn labels(&self, values: Vec<Token>) -> Result<Filter> {
         let mut labels = Vec::new();
         for value in &values {

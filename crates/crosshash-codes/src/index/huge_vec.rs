@@ -1,5 +1,5 @@
-//! `HugeVec`: a zeroed array in large pages where the system gives them. Buckets are met in random
-//! order, and with small pages nearly every visit waits for the page table too.
+//! `HugeVec`: a zeroed array in huge pages, if the system provides them. Buckets are read in random
+//! order, and with small pages nearly every read misses the translation buffer too.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -24,7 +24,7 @@ impl<T: Pod> HugeVec<T> {
         let map = if bytes < SMALL { None } else { memmap2::MmapMut::map_anon(bytes).ok() };
         let memory = match map {
             Some(map) => {
-                // asked for, not needed: a refusal costs speed only
+                // a hint: a refusal costs only speed
                 #[cfg(target_os = "linux")]
                 let _ = map.advise(memmap2::Advice::HugePage);
                 Memory::Mapped(map, len, PhantomData)

@@ -1,4 +1,4 @@
-//! `ItemSet`: a set of item numbers, one bit each; what filters become.
+//! `ItemSet`: a set of item numbers, one bit each; the result of a filter.
 
 use rayon::prelude::*;
 
@@ -16,7 +16,12 @@ impl ItemSet {
         ItemSet { len, count: 0, words: vec![0; len.div_ceil(64)] }
     }
 
-    /// The items for which `keep` holds, asked in parallel.
+    /// All of `len` items.
+    pub fn all(len: usize) -> ItemSet {
+        Self::from_words(len, vec![u64::MAX; len.div_ceil(64)])
+    }
+
+    /// The items for which `keep` holds, evaluated in parallel.
     pub fn of(len: usize, keep: impl Fn(u32) -> bool + Sync) -> ItemSet {
         #[expect(
             clippy::cast_possible_truncation,
@@ -42,6 +47,24 @@ impl ItemSet {
             if shift == 0 { low } else { low | high << (64 - shift) }
         };
         Self::from_words(len, (0..len.div_ceil(64)).map(word).collect())
+    }
+
+    /// Adds the items of another set behind the last one.
+    pub fn append(&mut self, other: &ItemSet) {
+        let shift = self.len % 64;
+        self.len += other.len;
+        for &word in &other.words {
+            if shift == 0 {
+                self.words.push(word);
+            } else {
+                if let Some(last) = self.words.last_mut() {
+                    *last |= word << shift;
+                }
+                self.words.push(word >> (64 - shift));
+            }
+        }
+        self.words.truncate(self.len.div_ceil(64));
+        self.count += other.count;
     }
 
     /// The items that are not in it.
@@ -112,9 +135,20 @@ impl ItemSet {
         new
     }
 
+    /// Takes an item out; whether it was there.
+    pub fn remove(&mut self, item: u32) -> bool {
+        let had = self.contains(item);
+        if had {
+            self.words[item as usize / 64] &= !(1 << (item % 64));
+            self.count -= 1;
+        }
+        had
+    }
+
     /// The items, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.words.iter().enumerate().flat_map(|(at, &word)| {
+        let words = self.words.iter().enumerate().filter(|(_, word)| **word != 0);
+        words.flat_map(|(at, &word)| {
             (0..64)
                 .filter(move |bit| word >> bit & 1 == 1)
                 .map(move |bit| u32::try_from(at * 64 + bit).unwrap_or(u32::MAX))
@@ -157,6 +191,13 @@ mod tests {
             prop_assert_eq!(list(&x.union(&y)), wanted(&|i| in_a(i) || in_b(i)));
             prop_assert_eq!(list(&x.intersection(&y)), wanted(&|i| in_a(i) && in_b(i)));
             prop_assert_eq!(list(&x.complement()), wanted(&|i| !in_a(i)));
+            let mut joined = x.slice(0, start);
+            joined.append(&x.slice(start, len - start));
+            prop_assert_eq!(&joined, &x);
+            let mut fewer = x.clone();
+            b.iter().for_each(|&item| assert_eq!(fewer.remove(item), x.contains(item)));
+            prop_assert_eq!(&fewer, &x.intersection(&y.complement()));
+            prop_assert_eq!(ItemSet::all(len), ItemSet::none(len).complement());
             let slice = x.slice(start, len - start);
             let first = u32::try_from(start).unwrap();
             let moved: Vec<u32> = slice.iter().map(|item| item + first).collect();

@@ -3,12 +3,12 @@
 //! Norouzi, Punjani, Fleet, *Fast Exact Search in Hamming Space with Multi-Index Hashing*, TPAMI
 //! 2014. A code is cut into `m` substrings of at most 16 bits, each with a table of buckets.
 //! Step `s = a * m + j` visits the buckets of table `j` at substring distance exactly `a`; by the
-//! pigeonhole principle every code at distance `s` or less has been met when step `s` is done.
+//! pigeonhole principle every code at distance `s` or less has been found when step `s` is done.
 //!
 //! Departures: buckets are counting-sorted arrays, in the fast form with copies of the codes in
-//! bucket order, so that a bucket is read in one stretch by the kernel of the scan. No set of
-//! visited items: whether a candidate was met at an earlier step follows from its code, and
-//! only the few nearer than the k-th so far are asked.
+//! bucket order, so that a bucket is read contiguously by the kernel of the scan. No set of
+//! visited items: whether a candidate was found at an earlier step follows from its code, and
+//! only the few below the k-th distance so far are checked.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -75,7 +75,7 @@ pub(super) struct Progressed {
 }
 
 impl Mih {
-    /// Builds the tables, one after the other in parallel; `progress` hears items.
+    /// Builds the tables, one after the other in parallel; `progress` is called with the number of items.
     pub fn new(codes: Codes, form: Form, progress: &(dyn Fn(usize) + Sync)) -> Result<Mih> {
         check_count(&codes)?;
         let bits = codes.bits().get();
@@ -97,8 +97,8 @@ impl Mih {
         Ok(Mih { codes: codes.shared(), tables, substrings, kernel, form })
     }
 
-    /// The hits of one query, unless the work would pass `budget`. Buckets are looked up, and
-    /// the caches asked for them, one chunk before they are read.
+    /// The hits of one query, unless the work would exceed `budget`. Buckets are looked up and
+    /// prefetched one chunk before they are read.
     pub(super) fn one(&self, code: &[u64], query: &Query<'_>, budget: usize) -> Progressed {
         let m = self.tables.len();
         let mut top = Unordered::new(query.depth(), query.below(&self.codes));
@@ -118,14 +118,14 @@ impl Mih {
             if entered != Some(step) {
                 entered = Some(step);
                 if step % m == 0 {
-                    // a new radius is many buckets more: first see whether it is needed
+                    // the next radius has many more buckets: first check whether it is needed
                     self.visit(code, query, &waiting, &mut top, &mut found);
                     waiting.1.clear();
                     if step >= top.below() as usize {
                         return Progressed { top, finished: true, work };
                     }
                 }
-                // what is beyond the modelled cost of a whole radius is not begun
+                // a radius whose estimated cost exceeds the budget is not started
                 let probes = table.weights.get(step / m).map_or(0, ExactSizeIterator::len);
                 let each = PROBE_COST + (self.codes.len() >> table.length);
                 if work.saturating_add(probes.saturating_mul(each)) > budget {
@@ -156,7 +156,7 @@ impl Mih {
         Progressed { top, finished: true, work }
     }
 
-    /// Offers what lies in the buckets of a chunk and was not met at an earlier step.
+    /// Offers what lies in the buckets of a chunk and was not found at an earlier step.
     fn visit(
         &self,
         code: &[u64],
@@ -178,13 +178,20 @@ impl Mih {
                 let rows = self.codes.words();
                 for range in ranges {
                     let items = &table.items[range.start as usize..range.end as usize];
-                    self.kernel.threshold_listed(code, rows, items, range.start, below, found);
+                    self.kernel.threshold_listed(
+                        code,
+                        rows,
+                        items,
+                        range.start,
+                        below,
+                        found,
+                    );
                 }
                 Held::Rows(rows)
             }
         };
         if query.allowed.is_none() && found.len() > query.depth() {
-            // a large bucket: the bound first, so that few candidates are looked at closely
+            // a large bucket: the bound first, so that few candidates are checked
             top.expect(found, histogram);
             let below = top.below();
             found.retain(|&key| unkey(key).0 < below);
@@ -264,7 +271,7 @@ impl Table {
     }
 }
 
-/// Bits `start .. start + length`, at most 16 of them, of words that are asked for one by one.
+/// Bits `start .. start + length`, at most 16 of them, of words that are read one by one.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "masked to 16 bits")]
 fn substring(word: impl Fn(usize) -> u64, start: usize, length: usize) -> u16 {

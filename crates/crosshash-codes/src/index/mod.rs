@@ -1,4 +1,4 @@
-//! Indexes: exact answers by Hamming distance, ties by item number.
+//! Indexes: exact search by Hamming distance, ties by item number.
 //!
 //! An [`Index`] owns codes and answers [`Query`]s; [`INDEXES`] lists every kind. All of them
 //! give the same hits, bit for bit: the exhaustive scan over a plain loop defines the truth
@@ -7,8 +7,8 @@
 mod auto;
 mod cluster_lists;
 mod filter;
-mod items;
 mod huge_vec;
+mod items;
 mod mih;
 mod rerank;
 mod scan;
@@ -24,7 +24,7 @@ pub use scan::Scan;
 
 use crate::{Bits, Codes, Error, Result};
 
-/// One answer: an item and its distance from the query. Orders by distance, then by item.
+/// One hit: an item and its distance from the query. Orders by distance, then by item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hit {
     /// Hamming distance.
@@ -33,7 +33,7 @@ pub struct Hit {
     pub item: u32,
 }
 
-/// What is asked of an index, for every query of a batch alike.
+/// The parameters of a search, the same for every query of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
     /// At most so many hits; `usize::MAX` for all.
@@ -94,13 +94,12 @@ impl<'a> Query<'a> {
         Ok(())
     }
 
-    /// Queries and filter must fit the index.
-    fn check(&self, codes: &Codes, queries: &Codes) -> Result<()> {
-        self.check_bits(codes.bits(), queries)?;
+    /// A set of allowed items must be made for an index of this many items.
+    pub(crate) fn check_len(&self, len: usize) -> Result<()> {
         match self.allowed {
-            Some(items) if items.len() != codes.len() => Err(Error::Mismatch {
+            Some(items) if items.len() != len => Err(Error::Mismatch {
                 left: "the index".into(),
-                left_size: codes.len(),
+                left_size: len,
                 right: "the filter".into(),
                 right_size: items.len(),
                 unit: "items",
@@ -109,6 +108,12 @@ impl<'a> Query<'a> {
             _ => Ok(()),
         }
     }
+
+    /// Queries and filter must fit the index.
+    fn check(&self, codes: &Codes, queries: &Codes) -> Result<()> {
+        self.check_bits(codes.bits(), queries)?;
+        self.check_len(codes.len())
+    }
 }
 
 /// Exact search over the codes it owns.
@@ -116,8 +121,8 @@ pub trait Index: Send + Sync {
     /// The codes, in the order of their item numbers.
     fn codes(&self) -> &Codes;
 
-    /// The hits of every query, nearest first, ties by item number. `progress` hears how many
-    /// queries are done.
+    /// The hits of every query, nearest first, ties by item number. `progress` is called with
+    /// the number of finished queries.
     fn search(
         &self,
         queries: &Codes,
@@ -128,7 +133,7 @@ pub trait Index: Send + Sync {
     /// Bytes held beyond the codes.
     fn extra_bytes(&self) -> usize;
 
-    /// How it answers, and why so, as a sentence.
+    /// How queries are answered, and why, as a sentence.
     fn explain(&self) -> String;
 }
 
@@ -142,7 +147,7 @@ pub struct Kind {
     pub build: Build,
 }
 
-/// Makes an index of codes; the closure hears how many of all items are done, where it takes
+/// Makes an index of codes; the closure is called with the number of finished items, if it takes
 /// long.
 pub type Build = fn(Codes, &(dyn Fn(usize) + Sync)) -> Result<Box<dyn Index>>;
 
@@ -165,12 +170,12 @@ pub const INDEXES: &[Kind] = &[
     },
     Kind {
         name: "cluster-lists",
-        about: "lists around centres, for codes that lie so: little more than a second copy",
+        about: "lists around cluster centres, for clustered codes: little more than a second copy",
         build: |codes, _| Ok(Box::new(ClusterLists::new(codes)?)),
     },
     Kind {
         name: "auto",
-        about: "measures the others on the codes and takes the fastest, query by query",
+        about: "times the others on the codes and takes the fastest for each query",
         build: |codes, progress| Ok(Box::new(Auto::new(codes, progress)?)),
     },
 ];

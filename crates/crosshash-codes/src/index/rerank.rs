@@ -1,6 +1,6 @@
 //! Asymmetric re-ranking: a real-valued query against codes.
 //!
-//! The sign throws away how sure the query's network was of each bit. Gordo, Perronnin, Gong,
+//! The sign discards the confidence of the query's network in each bit. Gordo, Perronnin, Gong,
 //! Lazebnik, *Asymmetric Distances for Binary Embeddings*, TPAMI 2014: keep the query real and
 //! score an item by the inner product of the query's outputs with the item's signs, bit 1
 //! as +1 and bit 0 as -1. Candidates come from exact Hamming search.
@@ -8,7 +8,7 @@
 use super::Hit;
 use crate::{Codes, Error, Result};
 
-/// A hit with its score; more is nearer.
+/// A hit with its score; a higher score is better.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scored {
     /// The item and its Hamming distance.

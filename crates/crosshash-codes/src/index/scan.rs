@@ -23,18 +23,18 @@ const BLOCK_WORDS: usize = 4096;
 const ROW_WORDS: usize = 1 << 16;
 /// Words of two lines of the cache.
 const TWO_LINES: usize = 16;
-/// Codes in the first blocks, as long as there is no k-th distance worth the name.
+/// Codes in the first blocks, until there is a useful k-th distance.
 const FIRST_BLOCK: usize = 256;
 /// Codes that give the first bound.
 const PRIME: usize = 2048;
 /// Queries that share a block.
 const TILE: usize = 256;
-/// So few queries do not pay for turning rows into planes.
+/// For so few queries it does not pay to turn rows into planes.
 const FEW_QUERIES: usize = 3;
-/// So many queries over a block leave time to ask the caches for the next one; the lines of a
-/// block all at once only stand in the way of one query.
+/// From so many queries per block on, the next block is prefetched; for fewer, prefetching a whole
+/// block only delays the queries.
 const AHEAD_QUERIES: usize = 16;
-/// A part of the database is worth a thread of its own from so many words.
+/// Minimum number of words of the database per thread.
 const PART_WORDS: usize = 1 << 15;
 /// Below one allowed item in so many, allowed items are visited one by one.
 const SPARSE: usize = 64;
@@ -51,7 +51,7 @@ impl Scan {
         Scan::with_kernel(codes, Kernel::best())
     }
 
-    /// The same with a kernel of one's choice.
+    /// The same with a given kernel.
     pub fn with_kernel(codes: Codes, kernel: Kernel) -> Result<Scan> {
         check_count(&codes)?;
         Ok(Scan { codes, kernel })
@@ -138,7 +138,7 @@ impl Scan {
             }
             let words = if width == 1 { rows } else { &scratch[..] };
             let planes = Planes { words, stride: end - start };
-            // the caches are asked for the next block while the queries pass over this one
+            // prefetch the next block while the queries pass over this one
             let next = (end + block).min(range.end);
             let next = &self.codes.words()[end * width..next * width];
             let mut soon = (0..next.len()).step_by(TWO_LINES).map(line);
@@ -175,7 +175,7 @@ impl Scan {
     }
 
     /// Bounds the k-th distance of every query by that among the first codes, which a histogram
-    /// tells sooner than taking and giving up one candidate after the other; whether it could.
+    /// gives faster than offering one candidate after the other; returns whether it could.
     fn prime(
         &self,
         queries: &Codes,

@@ -1,7 +1,7 @@
 //! The first `k` by distance, then item number, out of a stream of candidates.
 //!
-//! Distances are small integers, so a histogram of what is held tells the k-th distance so far
-//! at once; no heap. [`Ascending`] is for candidates that come in the order of their item
+//! Distances are small integers, so a histogram of the kept hits gives the k-th distance so far
+//! without a heap. [`Ascending`] is for candidates that come in the order of their item
 //! numbers (the scan): a tie with the k-th comes too late and is refused. [`Unordered`] is for
 //! those that do not (buckets): ties are kept until the end.
 

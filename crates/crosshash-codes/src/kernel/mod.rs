@@ -9,10 +9,10 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-pub(crate) mod threshold;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod portable;
+pub(crate) mod threshold;
 
 use std::sync::OnceLock;
 

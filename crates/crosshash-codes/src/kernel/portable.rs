@@ -1,4 +1,4 @@
-//! The safe kernel that defines the truth: plain Rust, one word at a time.
+//! The safe reference kernel: plain Rust, one word at a time.
 
 /// `out[i]` = ones in `combine(one, many[i])`.
 #[inline(always)]

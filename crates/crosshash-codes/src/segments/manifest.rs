@@ -1,5 +1,5 @@
-//! `Manifest`: what is committed. One line of JSON, then the xxh3-64 of that line in
-//! hexadecimal; replaced by a rename.
+//! `Manifest`: the committed segments and the log that continues them. One line of JSON, then the
+//! xxh3-64 of that line in hexadecimal; replaced by a rename.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::{Bits, Error, Result};
 /// The manifest's name in the folder of an index.
 const NAME: &str = "manifest";
 const FORMAT: &str = "crosshash index";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What the ids of an index are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,18 +37,28 @@ pub(crate) struct Listed {
 pub(crate) struct Manifest {
     format: String,
     version: u32,
-    /// Counts commits.
+    /// Counts commits; never restarts. The first record of the log is the next one.
     pub(crate) commit: u64,
     pub(crate) bits: usize,
     /// `None` until the first items come.
     pub(crate) ids: Option<IdKind>,
     /// The id of the next item that comes without one.
     pub(crate) next_id: u64,
-    pub(crate) next_segment: u64,
+    /// The number of the next segment or log.
+    pub(crate) next_file: u64,
+    /// The number of the log.
+    pub(crate) log: u64,
     /// How many labels there are.
     pub(crate) classes: usize,
     pub(crate) label_names: Vec<String>,
     pub(crate) segments: Vec<Listed>,
+}
+
+/// What every version has.
+#[derive(Deserialize)]
+struct Version {
+    format: String,
+    version: u32,
 }
 
 /// Whether a folder is the folder of an index.
@@ -57,15 +67,16 @@ pub fn is_index(folder: &Path) -> bool {
 }
 
 impl Manifest {
-    pub(crate) fn new(bits: Bits) -> Manifest {
+    pub(crate) fn new(bits: Bits, commit: u64) -> Manifest {
         Manifest {
             format: FORMAT.into(),
             version: VERSION,
-            commit: 0,
+            commit,
             bits: bits.get(),
             ids: None,
             next_id: 0,
-            next_segment: 1,
+            next_file: 2,
+            log: 1,
             classes: 0,
             label_names: Vec::new(),
             segments: Vec::new(),
@@ -96,18 +107,18 @@ impl Manifest {
         if sum.strip_suffix('\n') != Some(&checksum(line)) {
             return Err(damaged("its checksum does not match"));
         }
-        let manifest: Manifest =
+        let Version { format, version } =
             serde_json::from_str(line).map_err(|err| damaged(&err.to_string()))?;
-        if manifest.format != FORMAT || manifest.version != VERSION {
+        if format != FORMAT || version != VERSION {
             return Err(Error::content(format!(
-                "{} version {}; this program knows {FORMAT} version {VERSION}",
-                manifest.format, manifest.version
+                "{format} version {version}; this program reads {FORMAT} version {VERSION}: build \
+                 the index again"
             )));
         }
-        Ok(manifest)
+        serde_json::from_str(line).map_err(|err| damaged(&err.to_string()))
     }
 
-    /// Commits: whoever opens the folder from now on finds this.
+    /// Commits: readers that open the folder from now on find this.
     pub(crate) fn write(&self, folder: &Path) -> Result<()> {
         let line = serde_json::to_string(self).map_err(std::io::Error::from)?;
         atomically(&folder.join(NAME), |out| {
@@ -132,7 +143,7 @@ mod tests {
     #[test]
     fn a_manifest_is_whole_or_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let mut manifest = Manifest::new(Bits::new(64).unwrap());
+        let mut manifest = Manifest::new(Bits::new(64).unwrap(), 7);
         manifest.label_names = vec!["a \"b\"\n\u{e9}".into()];
         manifest.segments.push(Listed { number: 1, rows: 2, bytes: 3 });
         manifest.write(dir.path()).unwrap();
@@ -144,6 +155,13 @@ mod tests {
         }
         let other = text.replace("\"rows\":2", "\"rows\":3");
         let err = Manifest::parse(&other).unwrap_err().to_string();
+        let old = "{\"format\":\"crosshash index\",\"version\":1,\"commit\":4}";
+        let text = format!("{old}\n{}\n", checksum(old));
+        assert_eq!(
+            Manifest::parse(&text).unwrap_err().to_string(),
+            "crosshash index version 1; this program reads crosshash index version 2: build the \
+             index again"
+        );
         assert_eq!(err, "damaged: its checksum does not match; restore it from a copy");
     }
 }

@@ -1,26 +1,44 @@
-//! The living index: items with ids of the caller that come, change and go, in a folder.
+//! The index on disk: items with ids, labels and payloads that are added, replaced and deleted.
 //!
 //! ```text
-//! INDEX/manifest          what is committed: JSON and its checksum (manifest.rs)
-//! INDEX/00000001.segment  codes, ids, labels, and what they replace (file.rs); never changed
-//! INDEX/lock              held by the one writer
+//! INDEX/manifest          the committed state: JSON and its checksum (manifest.rs)
+//! INDEX/00000001.segment  codes, ids, labels, payloads, and what they remove (file.rs); immutable
+//! INDEX/00000002.log      small commits since the manifest was written (log.rs, record.rs)
+//! INDEX/lock              held by the writer
 //! ```
 //!
-//! A commit writes one segment aside, syncs it, renames it, then does the same with the manifest:
-//! the rename of the manifest is the moment of the commit. Whatever a crash leaves behind is not
-//! in the manifest, so it is not there; the next writer sweeps it up. Readers map the
-//! segments of the manifest they met: a [`Snapshot`] never changes, and its files outlive their
-//! names. Removed items are listed in the segment of the commit that removed them; `compact`
-//! writes one segment of what is left.
+//! A small commit is one checksummed record of the log, synced before it is acknowledged. A large
+//! one is a segment: written under a temporary name, synced, renamed; then the manifest is
+//! replaced the same way, and its rename is the commit. When the log has grown, its items are
+//! folded into a segment. Files that the manifest does not name are leftovers of a crash or a
+//! merge; the next writer removes them.
 //!
-//! Item numbers count the rows of all segments in order, removed ones too. They order ties and
-//! change only when segments are merged; ids never change.
+//! Readers hold a [`Snapshot`], which never changes: it maps the segments of its manifest and
+//! keeps the items of the log in memory. Removed items are listed in the segment of the commit
+//! that removed them; merging segments drops them with their payloads.
+//!
+//! Item numbers count the rows of all parts in order, removed ones included. They order ties and
+//! change only when parts are merged; ids never change.
+//!
+//! Every section has a checksum that is verified when it is first read; damage is reported with
+//! the file and never copied into another file.
 
+mod batch;
 mod file;
+mod log;
 mod manifest;
+mod memory;
+mod merge;
+mod part;
+mod record;
+mod search;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 mod writer;
 
+pub use batch::{HIDDEN, ItemBatch, SEED};
 pub use manifest::is_index;
-pub use snapshot::{Found, Info, Snapshot};
+pub use search::Found;
+pub use snapshot::{Info, Snapshot};
 pub use writer::Writer;

@@ -1,46 +1,40 @@
-//! `Snapshot`: the items of one commit, for readers. It stays as it is, whatever the writer does.
+//! `Snapshot`: the items of one commit, for readers. It never changes.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 
+use super::batch::ItemBatch;
 use super::file::Segment;
+use super::log::{self, Contents};
 use super::manifest::{IdKind, Manifest};
+use super::memory::{MemoryRows, duplicate};
+use super::part::{Part, Store, each_label};
+use super::record::Change;
 use crate::format::{CodeFile, Id, Ids};
-use crate::index::{Filter, Hit, Index, ItemSet, Query, Scan, Scored, build, rerank};
-use crate::{Bits, Codes, Error, Labels, Result};
+use crate::index::build;
+use crate::{Bits, Codes, Error, Result};
 
-/// Segments of fewer rows are scanned, whatever kind of index is asked for.
-const FEW: usize = 1 << 13;
-/// How often a reader starts again when the writer removes files under its hands.
+/// How often opening is tried again when a writer replaces files in the meantime.
 const ATTEMPTS: usize = 20;
 
-/// One answer with the caller's id.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Found {
-    /// What the caller calls the item.
-    pub id: Id,
-    /// Its distance and number.
-    pub hit: Hit,
-    /// Its score, if the hits were re-ranked by a real-valued query.
-    pub score: Option<f32>,
-}
-
-/// What `crosshash index info` tells.
+/// What `crosshash index info` prints.
 #[derive(Clone, Debug, Serialize)]
 pub struct Info {
     /// Code length.
     pub bits: usize,
     /// Items that can be found.
     pub items: usize,
-    /// Rows of removed items that still take room.
+    /// Rows of removed items that still take space.
     pub removed: usize,
     /// Segments.
     pub segments: usize,
-    /// Commits so far.
+    /// Items that are in the log and not yet in a segment.
+    pub logged: usize,
+    /// The number of the last commit.
     pub commit: u64,
-    /// Bytes of all files.
+    /// Bytes of all segments.
     pub bytes: u64,
     /// `numbers` or `names`.
     pub ids: Option<&'static str>,
@@ -50,127 +44,181 @@ pub struct Info {
     pub label_names: bool,
 }
 
-/// An opened index.
+/// The items of one commit of an index on disk, or of codes in memory.
 pub struct Snapshot {
-    pub(super) folder: PathBuf,
+    pub(super) folder: Option<PathBuf>,
+    /// The manifest with the changes of the log.
     pub(super) manifest: Manifest,
-    pub(super) segments: Vec<Segment>,
-    /// The first item number of every segment, and the number of all.
+    bits: Bits,
+    /// Segments, then rows in memory.
+    pub(super) parts: Vec<Part>,
+    /// How many parts are segments.
+    pub(super) segments: usize,
+    /// The first item number of every part, and the number of all.
     pub(super) bases: Vec<u32>,
-    /// The items that are not removed; `None` if none is.
-    pub(super) live: Option<ItemSet>,
-    /// One per segment; shared with the snapshots before and after.
-    indexes: Vec<Arc<dyn Index>>,
-    /// Which of them are more than a scan, or need not be.
-    built: Vec<bool>,
+    label_counts: OnceLock<Vec<usize>>,
 }
 
 impl Snapshot {
-    /// Opens what was committed last. Maps the segments without reading them.
-    pub fn open(folder: &Path) -> Result<Snapshot> {
-        let mut manifest = Manifest::read(folder)?;
-        for _ in 0..ATTEMPTS {
-            match Self::over(folder, manifest.clone()) {
-                Err(Error::Io(err)) if err.kind() == std::io::ErrorKind::NotFound => {
-                    // a writer may have merged the segments since the manifest was read
-                    let again = Manifest::read(folder)?;
-                    if again == manifest {
-                        return Err(err.into());
-                    }
-                    manifest = again;
-                }
-                other => return other,
-            }
+    /// Items in memory, without a folder. Items without ids are numbered from 0.
+    ///
+    /// ```
+    /// use crosshash_codes::index::Query;
+    /// use crosshash_codes::segments::{ItemBatch, Snapshot};
+    /// use crosshash_codes::format::Ids;
+    /// use crosshash_codes::{Bits, Codes};
+    ///
+    /// let codes = Codes::from_words(Bits::new(8)?, vec![0b0001, 0b0111, 0b0000])?;
+    /// let ids = ["a", "b", "c"].map(str::to_owned).to_vec();
+    /// let items = ItemBatch { ids: Some(Ids::Names(ids)), ..ItemBatch::new(codes) };
+    /// let snapshot = Snapshot::in_memory(items, &[])?;
+    /// let query = Codes::from_words(Bits::new(8)?, vec![0b0011])?;
+    /// let hits = snapshot.search(&query, &Query::nearest(2), &|_| ())?.remove(0);
+    /// assert_eq!(hits[0].id.to_string(), "a");
+    /// assert_eq!(hits[1].id.to_string(), "b");
+    /// # Ok::<(), crosshash_codes::Error>(())
+    /// ```
+    pub fn in_memory(
+        items: impl Into<ItemBatch>,
+        label_names: &[String],
+    ) -> Result<Snapshot> {
+        let items = items.into();
+        items.check_rows()?;
+        if let Some(id) = items.ids.as_ref().and_then(duplicate) {
+            return Err(Error::content(format!(
+                "id {id} occurs twice; every item needs its own"
+            )));
         }
-        Err(Error::content(format!("{}: changes faster than it opens", folder.display())))
+        let mut manifest = Manifest::new(items.codes.bits(), 0);
+        manifest.label_names = label_names.to_vec();
+        let classes = items.labels.as_ref().map_or(0, crate::Labels::classes);
+        manifest.classes = label_names.len().max(classes);
+        manifest.ids = Some(kind_of(items.ids.as_ref()));
+        let rows = MemoryRows::new(items, 0, Vec::new());
+        Self::of(None, manifest, vec![Part::new(Store::Memory(rows))], 0)
     }
 
-    pub(super) fn over(folder: &Path, manifest: Manifest) -> Result<Snapshot> {
+    /// Opens the last commit of an index. Maps the segments without reading them.
+    pub fn open(folder: &Path) -> Result<Snapshot> {
+        Ok(Self::open_with_log(folder)?.0)
+    }
+
+    pub(super) fn open_with_log(folder: &Path) -> Result<(Snapshot, Contents)> {
+        let mut manifest = Manifest::read(folder)?;
+        for _ in 0..ATTEMPTS {
+            let err = match Self::at(folder, manifest.clone()) {
+                Ok(opened) => return Ok(opened),
+                Err(err) => err,
+            };
+            // a writer may have merged segments or folded the log since the manifest was read
+            let again = Manifest::read(folder)?;
+            if again == manifest {
+                return Err(err);
+            }
+            manifest = again;
+        }
+        Err(Error::content(format!(
+            "{}: changes faster than it can be opened",
+            folder.display()
+        )))
+    }
+
+    fn at(folder: &Path, manifest: Manifest) -> Result<(Snapshot, Contents)> {
         let bits = Bits::new(manifest.bits)?;
-        let mut segments = Vec::new();
-        let mut bases = vec![0_u32];
-        let mut total = 0_usize;
+        let contents =
+            log::read(folder, manifest.log, bits, manifest.commit.saturating_add(1))?;
+        let mut snapshot = Self::of_segments(folder, manifest, &[])?;
+        let path = log::path(folder, snapshot.manifest.log);
+        for body in &contents.records {
+            let change = Change::decode(bits, body).map_err(|err| err.at(&path))?;
+            snapshot = snapshot.with(change)?;
+        }
+        Ok((snapshot, contents))
+    }
+
+    /// The segments of a manifest without the log. Those that are open already are shared.
+    pub(super) fn of_segments(
+        folder: &Path,
+        manifest: Manifest,
+        open: &[Part],
+    ) -> Result<Snapshot> {
+        let bits = Bits::new(manifest.bits)?;
+        let mut parts = Vec::new();
         for listed in &manifest.segments {
+            let known =
+                open.iter().find(|part| part.source.number() == Some(listed.number));
+            if let Some(known) = known {
+                parts.push(Part::over(Arc::clone(&known.source)));
+                continue;
+            }
             let path = Manifest::path(folder, listed.number);
             let length = fs_err::metadata(&path)?.len();
             let segment = Segment::open(&path, listed.number)?;
-            let fits = segment.rows() as u64 == listed.rows && length == listed.bytes;
-            if !fits || segment.codes.bits() != bits {
+            let numbers = manifest.ids != Some(IdKind::Names);
+            let fits = segment.rows() as u64 == listed.rows
+                && length == listed.bytes
+                && segment.bits() == bits
+                && segment.classes() <= manifest.classes
+                && (segment.rows() == 0 || segment.has_numbers() == numbers);
+            if !fits {
                 return Err(Error::content(
                     "not the segment that the manifest lists; restore the index from a copy",
                 )
                 .at(&path));
             }
-            total += segment.rows();
-            bases.push(u32::try_from(total).map_err(|_| too_many(total))?);
-            segments.push(segment);
+            parts.push(Part::new(Store::Segment(segment)));
         }
-        let live = live(&segments, &bases)?;
-        let scan = |segment: &Segment| -> Result<Arc<dyn Index>> {
-            Ok(Arc::new(Scan::new(segment.codes.clone())?))
-        };
-        let indexes = segments.iter().map(scan).collect::<Result<_>>()?;
-        let built = segments.iter().map(|segment| segment.rows() < FEW).collect();
-        let folder = folder.to_owned();
-        Ok(Snapshot { folder, manifest, segments, bases, live, indexes, built })
+        remove_listed(&mut parts)?;
+        let segments = parts.len();
+        Self::of(Some(folder.to_owned()), manifest, parts, segments)
     }
 
-    /// Builds an index of a kind (see [`INDEXES`](crate::index::INDEXES)) over every segment that is large enough and
-    /// has none yet. Without it everything is scanned.
-    pub fn prepare(&mut self, kind: &str, progress: &(dyn Fn(usize) + Sync)) -> Result<()> {
-        build(kind, Codes::new(self.bits()), &|_| ())?; // an unknown name is refused first
-        for (nth, segment) in self.segments.iter().enumerate() {
-            if self.built[nth] {
-                continue;
-            }
-            let before = self.bases[nth] as usize;
-            let made = build(kind, segment.codes.clone(), &|done| progress(before + done))?;
-            self.indexes[nth] = made.into();
-            self.built[nth] = true;
+    pub(super) fn of(
+        folder: Option<PathBuf>,
+        manifest: Manifest,
+        parts: Vec<Part>,
+        segments: usize,
+    ) -> Result<Snapshot> {
+        let bits = Bits::new(manifest.bits)?;
+        let mut bases = vec![0_u32];
+        let mut total = 0_usize;
+        for part in &parts {
+            total += part.rows();
+            bases.push(u32::try_from(total).map_err(|_| too_many(total))?);
+        }
+        let label_counts = OnceLock::new();
+        Ok(Snapshot { folder, manifest, bits, parts, segments, bases, label_counts })
+    }
+
+    /// Builds an index of a kind (see [`INDEXES`](crate::index::INDEXES)) over every part that is
+    /// large enough and has none yet. All snapshots that contain the part use it. Without it
+    /// everything is scanned.
+    pub fn prepare(&self, kind: &str, progress: &(dyn Fn(usize) + Sync)) -> Result<()> {
+        build(kind, Codes::new(self.bits()), &|_| ())?; // refuse an unknown name first
+        for (part, &base) in self.parts.iter().zip(&self.bases) {
+            part.source.build(kind, &|done| progress(base as usize + done))?;
         }
         Ok(())
     }
 
-    /// Takes over what another snapshot of the same folder has built for segments that both
-    /// have: segments never change, so neither do their indexes.
-    pub fn adopt(&mut self, other: &Snapshot) {
-        for (nth, segment) in self.segments.iter().enumerate() {
-            let same = other.segments.binary_search_by_key(&segment.number, |s| s.number);
-            let Ok(same) = same else { continue };
-            if !self.built[nth] && other.built[same] {
-                self.indexes[nth] = Arc::clone(&other.indexes[same]);
-                self.built[nth] = true;
-            }
-        }
-    }
-
     /// Whether [`Snapshot::prepare`] has nothing left to do.
     pub fn is_prepared(&self) -> bool {
-        self.built.iter().all(|&built| built)
+        self.parts.iter().all(|part| part.source.is_built())
     }
 
-    /// The words of an item's code.
-    pub fn code(&self, item: u32) -> &[u64] {
-        let (segment, row) = self.place(item);
-        segment.codes.code(row)
-    }
-
-    /// How every segment is searched.
-    pub fn explain(&self) -> Vec<String> {
-        self.indexes.iter().map(|index| index.explain()).collect()
+    /// How every part is searched.
+    pub fn explain(&self) -> Result<Vec<String>> {
+        self.parts.iter().map(|part| Ok(part.source.index()?.explain())).collect()
     }
 
     /// The code length.
     pub fn bits(&self) -> Bits {
-        self.segments.first().map_or_else(
-            || Bits::new(self.manifest.bits).unwrap_or_else(|_| unreachable!("checked")),
-            |segment| segment.codes.bits(),
-        )
+        self.bits
     }
 
     /// How many items can be found.
     pub fn len(&self) -> usize {
-        self.live.as_ref().map_or(self.rows(), ItemSet::count)
+        self.parts.iter().map(Part::live_rows).sum()
     }
 
     /// Whether no item can be found.
@@ -178,9 +226,31 @@ impl Snapshot {
         self.len() == 0
     }
 
-    /// All rows, removed ones too.
+    /// All rows, removed and hidden ones included.
     pub(super) fn rows(&self) -> usize {
         self.bases.last().map_or(0, |&rows| rows as usize)
+    }
+
+    /// The numbers of the items that can be found, ascending.
+    pub fn items(&self) -> impl Iterator<Item = u32> + '_ {
+        let all = self.parts.iter().zip(&self.bases);
+        all.flat_map(|(part, &base)| {
+            let rows = u32::try_from(part.rows()).unwrap_or(u32::MAX);
+            (0..rows).filter(|&row| part.is_live(row)).map(move |row| base + row)
+        })
+    }
+
+    /// The numbers of the items that are kept, but cannot be found, ascending.
+    pub fn hidden_items(&self) -> Vec<u32> {
+        let mut hidden = Vec::new();
+        for (part, &base) in self.parts.iter().zip(&self.bases) {
+            let flags = (0_u32..).zip(part.source.all_flags());
+            let own = flags.filter(|(_, flags)| *flags & super::HIDDEN != 0);
+            hidden.extend(
+                own.filter(|(row, _)| !part.is_removed(*row)).map(|(row, _)| base + row),
+            );
+        }
+        hidden
     }
 
     /// The names of the labels; empty if they have none.
@@ -188,13 +258,20 @@ impl Snapshot {
         &self.manifest.label_names
     }
 
-    /// What there is.
+    /// The number of the last commit.
+    pub fn commit(&self) -> u64 {
+        self.manifest.commit
+    }
+
+    /// A summary.
     pub fn info(&self) -> Info {
+        let logged = self.parts[self.segments..].iter().map(Part::live_rows).sum();
         Info {
             bits: self.manifest.bits,
             items: self.len(),
             removed: self.rows() - self.len(),
-            segments: self.segments.len(),
+            segments: self.segments,
+            logged,
             commit: self.manifest.commit,
             bytes: self.manifest.segments.iter().map(|segment| segment.bytes).sum(),
             ids: self.manifest.ids.map(|kind| match kind {
@@ -206,23 +283,7 @@ impl Snapshot {
         }
     }
 
-    /// The items for which a filter expression holds, removed ones left out.
-    pub fn filter(&self, text: &str) -> Result<ItemSet> {
-        let filter =
-            Filter::parse(text, self.manifest.classes, &self.manifest.label_names)?;
-        let carries = |item: u32, any: &[usize]| {
-            let (segment, row) = self.place(item);
-            segment.carries(row, any)
-        };
-        let find = |id: &str| self.find(&self.typed_id(id)?).ok().flatten();
-        let set = filter.items(self.rows(), &carries, &find);
-        Ok(match &self.live {
-            Some(live) => set.intersection(live),
-            None => set,
-        })
-    }
-
-    /// An id as it was typed; `None` if it cannot be one.
+    /// An id as a user types it; `None` if the index cannot contain it.
     pub fn typed_id(&self, text: &str) -> Option<Id> {
         match self.manifest.ids {
             Some(IdKind::Numbers) => text.parse().ok().map(Id::Number),
@@ -230,205 +291,216 @@ impl Snapshot {
         }
     }
 
-    /// The item with this id, newest first.
+    /// The item with this id.
     pub fn find(&self, id: &Id) -> Result<Option<u32>> {
-        for (segment, base) in self.segments.iter().zip(&self.bases).rev() {
-            if let Some(row) = segment.find(id)? {
-                let item = base + row;
-                if self.live.as_ref().is_none_or(|live| live.contains(item)) {
-                    return Ok(Some(item));
-                }
+        for (part, base) in self.parts.iter().zip(&self.bases).rev() {
+            if let Some(row) = part.source.find(id)?
+                && part.is_live(row)
+            {
+                return Ok(Some(base + row));
             }
         }
         Ok(None)
     }
 
-    /// What the caller calls an item.
+    /// Whether there is an item with this id, hidden or not.
+    pub(crate) fn contains(&self, id: &Id) -> Result<bool> {
+        for part in self.parts.iter().rev() {
+            if part.source.find(id)?.is_some_and(|row| !part.is_removed(row)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The id of an item.
     pub fn id(&self, item: u32) -> Result<Id> {
-        let (segment, row) = self.place(item);
-        segment.id(row)
+        let (part, row) = self.place(item)?;
+        part.source.id(row)
+    }
+
+    /// The words of an item's code.
+    pub fn code(&self, item: u32) -> Result<&[u64]> {
+        let (part, row) = self.place(item)?;
+        Ok(part.source.codes()?.code(row))
     }
 
     /// The labels of an item, ascending.
-    pub fn labels(&self, item: u32) -> Vec<usize> {
-        let (segment, row) = self.place(item);
-        let words = segment.label_words(row);
-        (0..words.len() * 64).filter(|l| words[l / 64] >> (l % 64) & 1 == 1).collect()
+    pub fn labels(&self, item: u32) -> Result<Vec<usize>> {
+        let (part, row) = self.place(item)?;
+        let mut labels = Vec::new();
+        each_label(part.source.labels()?.row(row), |label| labels.push(label));
+        Ok(labels)
     }
 
-    /// The hits of every query with their ids; removed items are never among them.
-    /// `query.allowed`, if given, comes from [`Snapshot::filter`].
-    pub fn search(
-        &self,
-        queries: &Codes,
-        query: &Query<'_>,
-        progress: &(dyn Fn(usize) + Sync),
-    ) -> Result<Vec<Vec<Found>>> {
-        let found = self.hits(queries, query, progress)?;
-        let with_id = |hit: Hit| Ok(Found { id: self.id(hit.item)?, hit, score: None });
-        found.into_iter().map(|hits| hits.into_iter().map(with_id).collect()).collect()
+    /// The payload of an item; empty if it has none.
+    pub fn payload(&self, item: u32) -> Result<&[u8]> {
+        let (part, row) = self.place(item)?;
+        Ok(part.source.payload(row)?.0)
     }
 
-    /// The `candidates` nearest items of every query by Hamming distance, re-ranked by its
-    /// real outputs; as many of them as `query.k`, after leaving out `query.skip`.
-    pub fn search_reals(
-        &self,
-        outputs: &[f32],
-        candidates: usize,
-        query: &Query<'_>,
-        progress: &(dyn Fn(usize) + Sync),
-    ) -> Result<Vec<Vec<Found>>> {
-        let queries = Codes::from_signs(self.bits(), outputs)?;
-        let depth = query.k.saturating_add(query.skip);
-        let wide = Query { k: candidates.max(depth), skip: 0, ..*query };
-        let found = self.hits(&queries, &wide, progress)?;
-        let ranked = |(hits, outputs): (Vec<Hit>, &[f32])| -> Result<Vec<Found>> {
-            let codes = self.codes_of(&hits);
-            let local = |(at, hit): (u32, &Hit)| Hit { item: at, ..*hit };
-            let local: Vec<Hit> = (0..).zip(&hits).map(local).collect();
-            let scored = rerank(&codes, outputs, &local)?;
-            let of = |Scored { hit, score }: Scored| {
-                let hit = hits[hit.item as usize];
-                Ok(Found { id: self.id(hit.item)?, hit, score: Some(score) })
-            };
-            scored.into_iter().skip(query.skip).take(query.k).map(of).collect()
-        };
-        found.into_iter().zip(outputs.chunks(self.bits().get())).map(ranked).collect()
+    /// The xxh3-64 of an item's payload; 0 if it has none.
+    pub fn payload_checksum(&self, item: u32) -> Result<u64> {
+        let (part, row) = self.place(item)?;
+        Ok(part.source.payload(row)?.1)
     }
 
-    fn codes_of(&self, hits: &[Hit]) -> Codes {
-        let words = hits.iter().flat_map(|hit| self.code(hit.item)).copied().collect();
-        Codes::from_words(self.bits(), words).unwrap_or_else(|_| Codes::new(self.bits()))
+    /// The flags of an item, see [`SEED`](super::SEED).
+    pub fn flags(&self, item: u32) -> u8 {
+        self.place(item).map_or(0, |(part, row)| part.source.flags(row))
     }
 
-    fn hits(
-        &self,
-        queries: &Codes,
-        query: &Query<'_>,
-        progress: &(dyn Fn(usize) + Sync),
-    ) -> Result<Vec<Vec<Hit>>> {
-        query.check_bits(self.bits(), queries)?;
-        let allowed = query.allowed.or(self.live.as_ref());
-        let mut answers: Vec<Vec<Hit>> = vec![Vec::new(); queries.len()];
-        let parts = self.indexes.len();
-        let depth = query.k.saturating_add(query.skip);
-        for (nth, index) in self.indexes.iter().enumerate() {
-            let (base, rows) = (self.bases[nth], index.codes().len());
-            let part = allowed.map(|items| items.slice(base as usize, rows));
-            let part = part.filter(|items| items.count() < rows);
-            let ask = Query { k: depth, skip: 0, allowed: part.as_ref(), ..*query };
-            let so_far = |done: usize| progress((nth * queries.len() + done) / parts);
-            let found = index.search(queries, &ask, &so_far)?;
-            for (answer, hits) in answers.iter_mut().zip(found) {
-                answer.extend(hits.iter().map(|hit| Hit { item: hit.item + base, ..*hit }));
-            }
+    /// The ids of all [`SEED`](super::SEED) items that were ever replaced or deleted, ascending.
+    pub fn superseded(&self) -> Vec<Id> {
+        let all = self.parts.iter().flat_map(|part| part.source.superseded());
+        let mut ids: Vec<Id> = all.cloned().collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// How many items have each label.
+    pub fn label_counts(&self) -> Result<&[usize]> {
+        if let Some(counts) = self.label_counts.get() {
+            return Ok(counts);
         }
-        for answer in &mut answers {
-            if parts > 1 {
-                answer.sort_unstable();
-            }
-            answer.drain(..query.skip.min(answer.len()));
-            answer.truncate(query.k);
-        }
-        Ok(answers)
+        let mut counts = vec![0; self.manifest.classes];
+        self.parts.iter().try_for_each(|part| part.count_labels(&mut counts))?;
+        Ok(self.label_counts.get_or_init(|| counts))
     }
 
-    /// Everything that can be found, in the order of item numbers: for export.
+    /// All items that can be found, in the order of item numbers: for export. Damage is an error.
     pub fn to_code_file(&self) -> Result<CodeFile> {
-        self.live_rows(0)
+        let gathered = super::merge::gather(self, 0, &|part, row| part.is_live(row))?;
+        Ok(CodeFile {
+            codes: gathered.codes,
+            ids: self.manifest.ids.map(|_| gathered.ids),
+            labels: gathered.labels,
+        })
     }
 
-    /// The items that can be found in the segments from `first` on.
-    pub(super) fn live_rows(&self, first: usize) -> Result<CodeFile> {
-        let mut words = Vec::new();
-        let (mut numbers, mut names, mut labels) = (Vec::new(), Vec::new(), Vec::new());
-        let stride = self.manifest.classes.div_ceil(64);
-        let mut rows = 0;
-        for (segment, &base) in self.segments.iter().zip(&self.bases).skip(first) {
-            for (row, item) in (0..segment.rows()).zip(base..) {
-                if self.live.as_ref().is_some_and(|live| !live.contains(item)) {
-                    continue;
-                }
-                rows += 1;
-                words.extend_from_slice(segment.codes.code(row));
-                match segment.id(row)? {
-                    Id::Number(number) => numbers.push(number),
-                    Id::Name(name) => names.push(name),
-                }
-                let own = segment.label_words(row);
-                labels.extend_from_slice(own);
-                labels.extend(std::iter::repeat_n(0, stride.saturating_sub(own.len())));
-            }
-        }
-        let ids = self.manifest.ids.map(|kind| match kind {
-            IdKind::Numbers => Ids::Numbers(numbers),
-            IdKind::Names => Ids::Names(names),
-        });
-        let labels = match self.manifest.classes {
-            0 => None,
-            classes => Some(Labels::from_words(classes, rows, labels)?),
-        };
-        Ok(CodeFile { codes: Codes::from_words(self.bits(), words)?, ids, labels })
-    }
-
-    /// Makes an index of this state in a new folder. Segments never change, so they are linked
-    /// where the file system can, and copied where it cannot.
+    /// Copies this state into a new folder. Segments never change, so they are linked where the
+    /// file system can.
     pub fn copy_to(&self, folder: &Path) -> Result<()> {
         fs_err::create_dir_all(folder)?;
         if fs_err::read_dir(folder)?.next().is_some() {
             return Err(Error::content(format!(
-                "{} is not empty; name a folder that is",
+                "{} is not empty; name an empty folder",
                 folder.display()
             )));
         }
-        for listed in &self.manifest.segments {
-            let from = Manifest::path(&self.folder, listed.number);
-            let to = Manifest::path(folder, listed.number);
-            if std::fs::hard_link(&from, &to).is_err() {
-                fs_err::copy(&from, &to)?;
-                fs_err::File::open(&to)?.sync_all()?;
+        let Some(from) = &self.folder else {
+            return Err(Error::content(
+                "the items are in memory; there is nothing to copy",
+            ));
+        };
+        let link = |from: &Path, to: &Path| -> Result<()> {
+            if std::fs::hard_link(from, to).is_err() {
+                fs_err::copy(from, to)?;
+                fs_err::File::open(to)?.sync_all()?;
             }
+            Ok(())
+        };
+        let mut next = self.manifest.clone();
+        for listed in &self.manifest.segments {
+            let number = listed.number;
+            link(&Manifest::path(from, number), &Manifest::path(folder, number))?;
         }
-        self.manifest.write(folder)
+        super::merge::write_pending(self, folder, &mut next)?;
+        log::create(folder, next.log, self.bits, next.commit.saturating_add(1))?;
+        next.write(folder)
     }
 
     /// Reads everything once and compares it with its checksums.
     pub fn verify(&self) -> Result<()> {
-        self.segments.iter().try_for_each(|segment| {
-            let path = Manifest::path(&self.folder, segment.number);
-            segment.verify().map_err(|err| err.at(&path))
+        self.parts.iter().try_for_each(|part| match &part.source.store {
+            Store::Segment(segment) => segment.verify(),
+            Store::Memory(_) => Ok(()),
         })
     }
 
-    /// The segment and row of an item.
-    fn place(&self, item: u32) -> (&Segment, usize) {
-        let nth = self.bases.partition_point(|&base| base <= item) - 1;
-        (&self.segments[nth], (item - self.bases[nth]) as usize)
+    /// The part and row of an item.
+    pub(super) fn place(&self, item: u32) -> Result<(&Part, usize)> {
+        let nth = self.bases.partition_point(|&base| base <= item).wrapping_sub(1);
+        let part = self.parts.get(nth).ok_or_else(|| {
+            Error::content(format!("there is no item {item}, only {}", self.rows()))
+        })?;
+        Ok((part, (item - self.bases[nth]) as usize))
+    }
+
+    /// The parts without some ids, and the ids of seeds among them.
+    pub(super) fn without<'a>(
+        &self,
+        ids: impl Iterator<Item = &'a Id>,
+    ) -> Result<(Vec<Part>, Vec<Id>)> {
+        let (mut parts, mut superseded) = (self.parts.clone(), Vec::new());
+        for id in ids {
+            for part in parts.iter_mut().rev() {
+                if let Some(seed) = part.remove_id(id)? {
+                    superseded.extend(seed.then(|| id.clone()));
+                    break;
+                }
+            }
+        }
+        Ok((parts, superseded))
+    }
+
+    /// The next snapshot: after one commit, whose items are kept in memory.
+    pub(super) fn with(&self, change: Change) -> Result<Snapshot> {
+        let ids = ids_of(&change.items);
+        let (mut parts, superseded) = self.without(ids.iter().chain(&change.deleted))?;
+        let mut manifest = self.manifest.clone();
+        manifest.commit += 1;
+        manifest.classes = manifest.classes.max(change.classes);
+        manifest.next_id = change.next_id;
+        if !change.items.is_empty() {
+            manifest.ids = Some(kind_of(change.items.ids.as_ref()));
+        }
+        if !change.items.is_empty() || !superseded.is_empty() {
+            let rows = MemoryRows::new(change.items, 0, superseded);
+            parts.push(Part::new(Store::Memory(rows)));
+        }
+        super::merge::merge_memory(&mut parts, self.segments, self.bits, manifest.classes)?;
+        Self::of(self.folder.clone(), manifest, parts, self.segments)
     }
 }
 
-/// The items that no segment removed; `None` if none is.
-fn live(segments: &[Segment], bases: &[u32]) -> Result<Option<ItemSet>> {
-    if segments.iter().all(|segment| segment.removed.is_empty()) {
-        return Ok(None);
+/// The ids of items.
+pub(super) fn ids_of(items: &ItemBatch) -> Vec<Id> {
+    let ids = items.ids.as_ref();
+    ids.map_or(Vec::new(), |ids| (0..ids.len()).map(|row| ids.get(row)).collect())
+}
+
+pub(super) fn kind_of(ids: Option<&Ids>) -> IdKind {
+    match ids {
+        Some(Ids::Names(_)) => IdKind::Names,
+        Some(Ids::Numbers(_)) | None => IdKind::Numbers,
     }
-    let rows = bases.last().map_or(0, |&rows| rows as usize);
-    let mut gone = ItemSet::none(rows);
-    for segment in segments {
-        for &(number, row) in &segment.removed {
-            let nth = segments.binary_search_by_key(&number, |other| other.number);
-            let item = nth.ok().filter(|&nth| (row as usize) < segments[nth].rows());
-            let Some(nth) = item else {
+}
+
+/// Removes what the segments list as removed.
+fn remove_listed(parts: &mut [Part]) -> Result<()> {
+    let number = |part: &Part| part.source.number().unwrap_or(u64::MAX);
+    for nth in 0..parts.len() {
+        let source = Arc::clone(&parts[nth].source);
+        let Store::Segment(segment) = &source.store else { continue };
+        for &(removed, row) in &segment.removed {
+            let at = parts.binary_search_by_key(&removed, number).ok();
+            let at = at.filter(|&at| (row as usize) < parts[at].rows());
+            let Some(at) = at else {
                 return Err(Error::content(format!(
-                    "segment {} removes row {row} of segment {number}, which does not exist; \
+                    "segment {} removes row {row} of segment {removed}, which does not exist; \
                      restore the index from a copy",
                     segment.number
                 )));
             };
-            gone.insert(bases[nth] + row);
+            parts[at].remove(row);
         }
     }
-    Ok(Some(gone.complement()))
+    for part in parts {
+        part.recorded.clone_from(&part.removed);
+    }
+    Ok(())
 }
 
 pub(super) fn too_many(rows: usize) -> Error {

@@ -16,7 +16,8 @@ use crosshash::encode::Encoder;
 use crosshash::evaluate::{Coded, Direction, every_direction};
 use crosshash::{CodedModality, RunDir};
 use crosshash_codes::eval::Options;
-use crosshash_codes::format::Ids;
+use crosshash_codes::index::Query;
+use crosshash_codes::segments::{self, ItemBatch, Snapshot};
 use serde_json::json;
 
 use super::serve::ServeArgs;
@@ -229,26 +230,27 @@ fn searches(kept: &[CodedModality]) -> Result<Vec<Found>> {
     for (at, source) in kept.iter().enumerate() {
         let target = &kept[(at + kept.len() - 1) % kept.len()];
         let (from, to) = (&source.coded, &target.coded);
-        let (Ids::Names(query_ids), Ids::Names(database_ids)) =
-            (&source.query_ids, &target.database_ids)
-        else {
-            bail!("ids of the built-in data set are names");
+        let database = ItemBatch {
+            ids: Some(target.database_ids.clone()),
+            ..ItemBatch::new(to.database.clone())
         };
+        let database = Snapshot::in_memory(database, &[])?;
         let every = (from.queries.len() / SHOWN).max(1);
-        for q in (0..from.queries.len()).step_by(every).take(SHOWN) {
-            let distance = |d: usize| from.queries.distance(q, &to.database, d);
-            let mut order: Vec<(u32, usize)> =
-                (0..to.database.len()).map(|d| (distance(d), d)).collect();
-            order.sort_unstable();
-            let hit = |&(far, d): &(u32, usize)| {
-                let right = from.query_labels.shared(q, &to.database_labels, d) > 0;
-                (database_ids[d].clone(), far, right)
+        let shown: Vec<usize> =
+            (0..from.queries.len()).step_by(every).take(SHOWN).collect();
+        let queries = from.queries.select(&shown);
+        let found = database.search(&queries, &Query::nearest(HITS), &|_| ())?;
+        for (&q, hits) in shown.iter().zip(found) {
+            let hit = |found: segments::Found| {
+                let item = found.hit.item as usize;
+                let right = from.query_labels.shared(q, &to.database_labels, item) > 0;
+                (found.id.to_string(), found.hit.distance, right)
             };
             all.push(Found {
                 from: from.name.clone(),
                 to: to.name.clone(),
-                query: query_ids[q].clone(),
-                hits: order.iter().take(HITS).map(hit).collect(),
+                query: source.query_ids.get(q).to_string(),
+                hits: hits.into_iter().map(hit).collect(),
             });
         }
     }

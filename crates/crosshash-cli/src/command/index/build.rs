@@ -108,12 +108,16 @@ pub(super) fn build(args: &BuildArgs) -> Result<ExitCode> {
     };
     let count = items.codes.len();
     let is_new = !args.index.exists();
-    let make = || Writer::create(&args.index, items.codes.bits(), &names)?.insert(&items);
+    let make = || -> Result<()> {
+        let mut writer = Writer::create(&args.index, items.codes.bits(), &names)?;
+        writer.insert(&items)?;
+        Ok(writer.flush()?)
+    };
     if let Err(err) = make() {
         if is_new {
             fs_err::remove_dir_all(&args.index)?; // leave no incomplete index
         }
-        return Err(err.into());
+        return Err(err);
     }
     say(format!(
         "{count} items of {} bits in {}",

@@ -48,6 +48,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let named = if info.label_names { ", named" } else { "" };
     writeln!(out, "labels    {}{named}", info.labels)?;
     writeln!(out, "segments  {}", info.segments)?;
+    writeln!(out, "logged    {} (items not yet in a segment)", info.logged)?;
     writeln!(out, "commits   {}", info.commit)?;
     writeln!(out, "bytes     {}", info.bytes)?;
     if args.verify {

@@ -109,7 +109,7 @@ pub(crate) struct Args {
     #[arg(long)]
     asymmetric: bool,
 
-    /// Search algorithm: scan, mih, mih-lean, balls or auto. All return the same results.
+    /// Search algorithm: scan, mih, mih-lean, cluster-lists or auto. All return the same results.
     #[arg(long, value_name = "KIND", default_value = "auto")]
     index: String,
 
@@ -135,15 +135,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     {
         bail!("--out {}: the file name must end in .npz", out.display());
     }
-    let mut temporary = None; // the folder of a temporary index, as long as it is searched
-    let (mut snapshot, queries) = if is_index(&args.place) {
+    let (snapshot, queries) = if is_index(&args.place) {
         let snapshot = Snapshot::open(&args.place)?;
         let queries = queries::for_index(args, &snapshot)?;
         (snapshot, queries)
     } else if RunDir::is_run(&args.place) {
-        let (snapshot, folder, queries) = queries::for_run(args)?;
-        temporary = Some(folder);
-        (snapshot, queries)
+        queries::for_run(args)?
     } else {
         bail!(
             "{} is neither the folder of an index (`crosshash index build`) nor of a finished run \
@@ -152,7 +149,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         );
     };
     let count = queries.len(snapshot.bits());
-    prepare(args, &mut snapshot, count)?;
+    prepare(args, &snapshot, count)?;
     let allowed = args.filter.as_deref().map(|text| snapshot.filter(text)).transpose()?;
     let k = args.k.unwrap_or(if args.radius.is_some() { usize::MAX } else { 10 });
     let query =
@@ -165,14 +162,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             snapshot.search_reals(&values, args.candidates, &query, &done)?
         }
     };
-    drop((progress, temporary));
+    drop(progress);
     output::print(args, &snapshot, &found)?;
     let nothing = found.iter().all(Vec::is_empty);
     Ok(if nothing { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
 /// Builds the selected index; with `auto` only for enough queries that it pays off.
-fn prepare(args: &Args, snapshot: &mut Snapshot, queries: usize) -> Result<()> {
+fn prepare(args: &Args, snapshot: &Snapshot, queries: usize) -> Result<()> {
     let kind = if args.index == "auto" && queries < MANY_QUERIES {
         "scan"
     } else {
@@ -182,7 +179,7 @@ fn prepare(args: &Args, snapshot: &mut Snapshot, queries: usize) -> Result<()> {
     snapshot.prepare(kind, &|done| progress.set(done)).context("--index")?;
     drop(progress);
     if kind != "scan" {
-        snapshot.explain().iter().for_each(say);
+        snapshot.explain()?.iter().for_each(say);
     }
     Ok(())
 }

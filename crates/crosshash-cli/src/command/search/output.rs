@@ -19,8 +19,8 @@ pub(super) fn print(args: &Args, snapshot: &Snapshot, found: &[Vec<Found>]) -> R
     }
     let mut out = std::io::stdout().lock();
     if args.json {
-        let all: Vec<Value> =
-            found.iter().enumerate().map(|(q, hits)| to_json(snapshot, q, hits)).collect();
+        let all = found.iter().enumerate().map(|(q, hits)| to_json(snapshot, q, hits));
+        let all = all.collect::<Result<Vec<Value>>>()?;
         writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
         return Ok(());
     }
@@ -36,23 +36,23 @@ pub(super) fn print(args: &Args, snapshot: &Snapshot, found: &[Vec<Found>]) -> R
                 "{q:>5}  {:>4}  {id:<width$}  {:>8}  {}{score}",
                 rank + 1 + args.skip,
                 found.hit.distance,
-                labels(snapshot, found).join(", ")
+                labels(snapshot, found)?.join(", ")
             )?;
         }
     }
     Ok(())
 }
 
-fn labels(snapshot: &Snapshot, found: &Found) -> Vec<String> {
+fn labels(snapshot: &Snapshot, found: &Found) -> Result<Vec<String>> {
     let name = |label: usize| match snapshot.label_names().get(label) {
         Some(name) => name.clone(),
         None => label.to_string(),
     };
-    snapshot.labels(found.hit.item).into_iter().map(name).collect()
+    Ok(snapshot.labels(found.hit.item)?.into_iter().map(name).collect())
 }
 
-fn to_json(snapshot: &Snapshot, q: usize, hits: &[Found]) -> Value {
-    let hit = |found: &Found| {
+fn to_json(snapshot: &Snapshot, q: usize, hits: &[Found]) -> Result<Value> {
+    let hit = |found: &Found| -> Result<Value> {
         let id = match &found.id {
             Id::Number(number) => json!(number),
             Id::Name(name) => json!(name),
@@ -60,14 +60,15 @@ fn to_json(snapshot: &Snapshot, q: usize, hits: &[Found]) -> Value {
         let mut value = json!({
             "id": id,
             "distance": found.hit.distance,
-            "labels": labels(snapshot, found),
+            "labels": labels(snapshot, found)?,
         });
         if let Some(score) = found.score {
             value["score"] = json!(score);
         }
-        value
+        Ok(value)
     };
-    json!({ "query": q, "hits": hits.iter().map(hit).collect::<Vec<Value>>() })
+    let hits = hits.iter().map(hit).collect::<Result<Vec<Value>>>()?;
+    Ok(json!({ "query": q, "hits": hits }))
 }
 
 /// Matrices with as many columns as the longest result list.

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, bail};
 use crosshash::encode::signs;
 use crosshash::{Encoder as _, QueryEncoder, QueryKind, RunDir, Subset};
-use crosshash_codes::segments::{Snapshot, Writer};
+use crosshash_codes::segments::Snapshot;
 use crosshash_codes::{Bits, Codes, exchange, read};
 
 use super::Args;
@@ -45,8 +45,8 @@ pub(super) fn for_index(args: &Args, snapshot: &Snapshot) -> Result<Queries> {
     Ok(Queries::Codes((format.read)(path, &options)?.codes))
 }
 
-/// An index of the codes of one modality of a run, and the queries, encoded by its model.
-pub(super) fn for_run(args: &Args) -> Result<(Snapshot, tempfile::TempDir, Queries)> {
+/// The codes of one modality of a run, and the queries, encoded by its model.
+pub(super) fn for_run(args: &Args) -> Result<(Snapshot, Queries)> {
     let run = RunDir::open(&args.place)?;
     let encoder = QueryEncoder::open(&run, &args.weight_paths.weights())?;
     let model = encoder.model();
@@ -70,10 +70,7 @@ pub(super) fn for_run(args: &Args) -> Result<(Snapshot, tempfile::TempDir, Queri
         bail!("--target: {target} is not a modality of the run; there are {known}");
     }
     let file = run.codes(Subset::Database, &target)?;
-    let folder = tempfile::tempdir()?;
-    let index = folder.path().join("index");
-    Writer::create(&index, file.codes.bits(), model.labels())?.insert(&file)?;
-    Ok((Snapshot::open(&index)?, folder, queries))
+    Ok((Snapshot::in_memory(file, model.labels())?, queries))
 }
 
 /// The kind of the queries given by --text, --image or --drawing.

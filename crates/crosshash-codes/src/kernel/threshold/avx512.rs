@@ -100,7 +100,12 @@ unsafe fn run<const W: usize, const V: usize>(
 }
 
 /// Rows of two words against one query, eight rows to two vectors, at several places at once.
-pub(super) fn threshold_pairs(query: [u64; 2], rows: &[u64], below: u32, out: &mut Vec<u64>) {
+pub(super) fn threshold_pairs(
+    query: [u64; 2],
+    rows: &[u64],
+    below: u32,
+    out: &mut Vec<u64>,
+) {
     // SAFETY: `Kernel::available` offers this kernel only where AVX-512F and VPOPCNTDQ exist.
     unsafe { pairs(query, rows, below, out) }
 }

@@ -1,9 +1,9 @@
-//! Which of many codes are nearer to one code than a bound: the inner loop of search.
+//! Which of many codes are below a distance threshold: the inner loop of search.
 //!
 //! Codes come as planes: word `w` of code `i` is `words[w * stride + i]`, so that a vector
 //! holds the same word of many codes. Nearly all codes are beyond the bound, and the kernels
 //! are made for that: distances are reduced to their minimum, one comparison rejects tens
-//! of codes, and only what remains is looked at. `portable.rs` defines the truth; `avx2.rs` is
+//! of codes, and only the rest is examined. `portable.rs` is the reference; `avx2.rs` is
 //! the same lines compiled for AVX2 (byte-wise population counts by table look-up, as the
 //! compiler vectorises them), as the portable lines are for NEON on 64-bit ARM, where it is
 //! always there; `avx512.rs` is written by hand.
@@ -36,8 +36,8 @@ pub(crate) enum Held<'a> {
     Rows(&'a [u64]),
 }
 
-/// What decides whether a step of multi-index hashing is the first to meet a candidate: with
-/// `ones` differing bits in the `j`-th substring it was met at step `ones * substrings + j`.
+/// Decides whether a step of multi-index hashing is the first to find a candidate: with
+/// `ones` differing bits in the `j`-th substring it was found at step `ones * substrings + j`.
 #[derive(Clone, Copy)]
 pub(crate) struct Step<'a> {
     /// This step.
@@ -134,7 +134,7 @@ impl Kernel {
         }
     }
 
-    /// Keeps of the keys in `found` those whose code no earlier step has met, and turns their
+    /// Keeps of the keys in `found` those whose code no earlier step has found, and turns their
     /// positions into items.
     pub(crate) fn first_met(
         self,
@@ -150,7 +150,7 @@ impl Kernel {
         }
     }
 
-    /// Asks the caches for the beginnings of ranges that will be read soon.
+    /// Prefetches the beginnings of ranges that will be read soon.
     pub(crate) fn fetch(self, width: usize, planes: Planes<'_>, ranges: &[Range<u32>]) {
         match self {
             #[cfg(target_arch = "x86_64")]

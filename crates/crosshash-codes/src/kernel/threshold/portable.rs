@@ -1,4 +1,4 @@
-//! The safe kernel that defines the truth: plain Rust, tens of codes at a time so that the
+//! The safe reference kernel: plain Rust, tens of codes at a time so that the
 //! compiler can vectorise the counts.
 
 use std::ops::Range;

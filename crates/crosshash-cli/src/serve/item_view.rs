@@ -1,0 +1,77 @@
+//! What an item of an index shows, and codes as text.
+
+use crosshash_codes::segments::Snapshot;
+use crosshash_codes::{BitOrder, Bits, Codes, hex};
+use serde_json::{Map, Value};
+
+use super::error::{ApiError, ApiResult};
+use super::payload::Shown;
+use super::run::ServedModel;
+
+/// What an item shows.
+pub(crate) struct ItemView {
+    pub(crate) code: String,
+    pub(crate) labels: Vec<String>,
+    pub(crate) text: Option<String>,
+    pub(crate) meta: Map<String, Value>,
+    pub(crate) has_picture: bool,
+}
+
+impl ItemView {
+    /// The content of an inserted item, or that of the data set.
+    pub(crate) fn new(
+        model: &ServedModel,
+        modality: &str,
+        snapshot: &Snapshot,
+        item: u32,
+        id: &str,
+    ) -> ApiResult<ItemView> {
+        let payload = snapshot.payload(item).map_err(ApiError::internal)?;
+        let (text, meta, has_picture) = if payload.is_empty() {
+            let has_picture = model.shown.has_picture(modality, id);
+            (model.shown.text(modality, id), Map::new(), has_picture)
+        } else {
+            let (shown, has_picture) =
+                Shown::decode(payload).map_err(ApiError::internal)?;
+            (shown.text, shown.meta, has_picture)
+        };
+        let code = snapshot.code(item).map_err(ApiError::internal)?;
+        let code = to_hex(snapshot.bits(), code);
+        let labels = label_names(snapshot, item)?;
+        Ok(ItemView { code, labels, text, meta, has_picture })
+    }
+}
+
+/// The item with this id.
+pub(crate) fn find(snapshot: &Snapshot, id: &str) -> ApiResult<Option<u32>> {
+    let Some(id) = snapshot.typed_id(id) else { return Ok(None) };
+    snapshot.find(&id).map_err(ApiError::internal)
+}
+
+/// The names of an item's labels.
+pub(crate) fn label_names(snapshot: &Snapshot, item: u32) -> ApiResult<Vec<String>> {
+    let names = snapshot.label_names();
+    let name = |label: usize| names.get(label).cloned().unwrap_or(label.to_string());
+    let labels = snapshot.labels(item).map_err(ApiError::internal)?;
+    Ok(labels.into_iter().map(name).collect())
+}
+
+/// A code in hexadecimal, as code files pack it: lowest bit first.
+pub(crate) fn to_hex(bits: Bits, code: &[u64]) -> String {
+    let bytes = code.iter().flat_map(|word| word.to_le_bytes());
+    hex::encode(bytes.take(bits.bytes()))
+}
+
+/// The words of a code in hexadecimal.
+pub(crate) fn from_hex(bits: Bits, text: &str) -> ApiResult<Vec<u64>> {
+    let bytes = hex::decode(text).filter(|bytes| bytes.len() == bits.bytes());
+    let codes =
+        bytes.and_then(|bytes| Codes::from_packed(bits, &bytes, BitOrder::Lsb).ok());
+    codes.map(|codes| codes.words().to_vec()).ok_or_else(|| {
+        ApiError::bad_request(format!(
+            "a code is {} hexadecimal digits ({bits} bits, lowest bit first), with zeros beyond \
+             the last bit",
+            2 * bits.bytes()
+        ))
+    })
+}

@@ -1,0 +1,89 @@
+//! `ItemBatch`: items as columns, on their way into an index.
+
+use std::sync::Arc;
+
+use crate::format::{CodeFile, Ids};
+use crate::{Codes, Error, Labels, Result};
+
+/// Flag of an item that was loaded from a source that can be loaded again, such as the codes of
+/// a run. When such an item is replaced or deleted, the index remembers its id
+/// ([`Snapshot::superseded`](super::Snapshot::superseded)), so that an index that is built anew
+/// from a newer source can leave it out.
+pub const SEED: u8 = 1;
+/// Flag of an item that is kept with its payload but not found: there is no code for it yet.
+pub const HIDDEN: u8 = 2;
+
+/// Items to add: codes, and optionally ids, labels, payloads and flags, one of each per code.
+#[derive(Clone, Debug)]
+pub struct ItemBatch {
+    /// The codes.
+    pub codes: Codes,
+    /// The ids; without them, items are numbered.
+    pub ids: Option<Ids>,
+    /// The labels.
+    pub labels: Option<Labels>,
+    /// Opaque bytes per item; empty bytes are no payload.
+    pub payloads: Option<Vec<Arc<[u8]>>>,
+    /// [`SEED`] and [`HIDDEN`] per item.
+    pub flags: Option<Vec<u8>>,
+}
+
+impl ItemBatch {
+    /// Codes alone.
+    pub fn new(codes: Codes) -> ItemBatch {
+        ItemBatch { codes, ids: None, labels: None, payloads: None, flags: None }
+    }
+
+    /// How many items there are.
+    pub fn len(&self) -> usize {
+        self.codes.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.codes.is_empty()
+    }
+
+    /// Every column has one value per code.
+    pub(crate) fn check_rows(&self) -> Result<()> {
+        let columns = [
+            ("the ids", self.ids.as_ref().map(Ids::len)),
+            ("the labels", self.labels.as_ref().map(Labels::len)),
+            ("the payloads", self.payloads.as_ref().map(Vec::len)),
+            ("the flags", self.flags.as_ref().map(Vec::len)),
+        ];
+        for (name, rows) in columns {
+            if let Some(rows) = rows
+                && rows != self.codes.len()
+            {
+                return Err(Error::Mismatch {
+                    left: "the codes".into(),
+                    left_size: self.codes.len(),
+                    right: name.into(),
+                    right_size: rows,
+                    unit: "rows",
+                    remedy: "every code needs one",
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of all payloads.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.payloads.iter().flatten().map(|payload| payload.len()).sum()
+    }
+}
+
+impl From<CodeFile> for ItemBatch {
+    fn from(file: CodeFile) -> ItemBatch {
+        let CodeFile { codes, ids, labels } = file;
+        ItemBatch { codes, ids, labels, payloads: None, flags: None }
+    }
+}
+
+impl From<&CodeFile> for ItemBatch {
+    fn from(file: &CodeFile) -> ItemBatch {
+        file.clone().into()
+    }
+}
