@@ -69,6 +69,6 @@ fn example_data(folder: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
         npy::write_matrix(&folder.join(file), items, width, values)?;
     }
     let labels: String = (0..items).map(|item| format!("{}\n", item % 5)).collect();
-    std::fs::write(folder.join("labels.txt"), labels)?;
+    fs_err::write(folder.join("labels.txt"), labels)?;
     Ok(folder.to_owned())
 }
