@@ -153,13 +153,30 @@ fn refusals_exit_with_two_and_say_what_to_do() {
         "{err}"
     );
     assert!(!Path::new(&broken).exists());
-    // a damaged segment is found out
-    let segment = path(Path::new(&index), "00000001.segment");
-    let mut bytes = fs_err::read(&segment).unwrap();
-    *bytes.last_mut().unwrap() ^= 1;
-    fs_err::write(&segment, bytes).unwrap();
+    // a damaged segment is detected by everything that reads it, and never copied
+    let segment = path(Path::new(&index), "00000002.segment");
+    let sound = fs_err::read(&segment).unwrap();
+    let mut damaged = sound.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    fs_err::write(&segment, damaged).unwrap();
     let err = refused(&["index", "info", &index, "--verify"]);
-    assert!(err.contains("corrupt: the checksum of section 1 does not match"), "{err}");
+    assert!(
+        err.contains("corrupt: the checksum of the codes section does not match"),
+        "{err}"
+    );
+    let out = path(dir.path(), "out.jsonl");
+    for args in [
+        &["search", &index, "--codes", &query][..],
+        &["index", "export", &index, "--out", &out],
+    ] {
+        let err = refused(args);
+        assert!(err.contains("00000002.segment: corrupt: the codes section"), "{err}");
+    }
+    ends(0, &["index", "delete", &index, "--ids", "0"]);
+    let err = refused(&["index", "compact", &index]);
+    assert!(err.contains("corrupt: the codes section is damaged"), "{err}");
+    fs_err::write(&segment, sound).unwrap();
+    ends(0, &["index", "compact", &index]);
     // nothing found is 1
     let far = path(dir.path(), "far.npy");
     npy::write_packed(far.as_ref(), &codes(&[0xFFFF]), BitOrder::Lsb).unwrap();

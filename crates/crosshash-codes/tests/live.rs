@@ -12,7 +12,10 @@ use crosshash_codes::live::{Change, LiveIndex, NewItem, Options, Reply};
 use crosshash_codes::segments::{HIDDEN, ItemBatch, SEED, Snapshot, Writer};
 use crosshash_codes::{Bits, Codes, Labels};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+use proptests::fixed;
+
+#[path = "../src/proptests.rs"]
+mod proptests;
 
 const LABELS: usize = 3;
 
@@ -183,12 +186,7 @@ fn in_memory(list: &[Row]) -> Snapshot {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 32,
-        rng_seed: RngSeed::Fixed(20_261_116),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(fixed(32))]
 
     #[test]
     fn the_live_index_equals_a_list(operations in prop::collection::vec(operation(), 1..30)) {
