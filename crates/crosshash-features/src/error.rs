@@ -44,6 +44,13 @@ impl Error {
         Error::Content { what: what.into() }
     }
 
+    /// Something that this build leaves out; `feature` is the cargo feature that has it.
+    pub fn disabled(what: &str, feature: &str) -> Error {
+        Error::content(format!(
+            "{what} in this build: enable the cargo feature \"{feature}\" of crosshash"
+        ))
+    }
+
     /// A name that is not among the known ones.
     pub fn unknown<'a>(
         kind: &'static str,

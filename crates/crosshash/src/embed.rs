@@ -5,19 +5,35 @@
 //! training items of some labels, and the centres of these labels among them. An item is taken
 //! if it has exactly one of the labels. The same seed gives the same items and the same start.
 
-use bhtsne::Neighbor;
+#[cfg(feature = "tsne")]
+mod tsne;
+
+/// Stands for t-SNE where this build leaves it out.
+#[cfg(not(feature = "tsne"))]
+mod tsne {
+    use super::Options;
+    use crate::{Error, Result};
+
+    pub(super) fn places(
+        _: &[f32],
+        _: usize,
+        _: Vec<f32>,
+        _: &Options,
+        _: &(dyn Fn(usize) + Sync),
+    ) -> Result<Vec<f32>> {
+        Err(Error::disabled("maps of outputs are not made", "tsne"))
+    }
+}
+
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
-use rayon::prelude::*;
 
 use crate::data::Training;
 use crate::encode::Encoder as _;
 use crate::tower::normal;
 use crate::{Error, Model, Result};
 
-/// Accuracy of the approximation; smaller is more exact.
-const THETA: f32 = 0.5;
 /// The deviation of the first places.
 const START: f64 = 1e-4;
 
@@ -111,7 +127,7 @@ pub fn embed(
         row.iter_mut().for_each(|x| *x /= length);
     }
     let start = normal(2 * spots.len(), START, &mut rng);
-    let places = places(&rows, bits, start, options, progress)?;
+    let places = tsne::places(&rows, bits, start, options, progress)?;
     for (spot, at) in spots.iter_mut().zip(places.chunks_exact(2)) {
         spot.at = [at[0], at[1]];
     }
@@ -138,64 +154,4 @@ fn chosen(model: &Model, training: &Training<'_>, options: &Options) -> Result<V
     order.sort_by_key(|&label| std::cmp::Reverse(counts[label]));
     order.truncate(options.n_labels);
     Ok(order)
-}
-
-fn places(
-    rows: &[f32],
-    width: usize,
-    start: Vec<f32>,
-    options: &Options,
-    progress: &(dyn Fn(usize) + Sync),
-) -> Result<Vec<f32>> {
-    let points: Vec<&[f32]> = rows.chunks_exact(width).collect();
-    let suits = |perplexity: f32| (points.len() as f32) > 3.0 * perplexity + 2.0;
-    let mut perplexity = options.perplexity;
-    while options.fewer && perplexity > 3.0 && !suits(perplexity) {
-        perplexity /= 2.0;
-    }
-    if !(perplexity >= 1.0 && suits(perplexity)) {
-        return Err(Error::content(format!(
-            "perplexity {perplexity} does not suit {} points: it must be 1 or more, and below a \
-             third of the points; take fewer labels' items or a smaller perplexity",
-            points.len()
-        )));
-    }
-    let near = neighbours(&points, perplexity);
-    // On one thread: on several the crate adds forces up in the order in which they come.
-    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build();
-    let alone = alone.map_err(|err| Error::content(format!("starting a thread: {err}")))?;
-    Ok(alone.install(|| {
-        let mut tsne: bhtsne::tSNE<'_, f32, &[f32]> = bhtsne::tSNE::new(&points);
-        tsne.perplexity(perplexity)
-            .epochs(options.iterations)
-            .initial_embedding(start)
-            .epoch_callback(|epoch, _| progress(epoch))
-            .barnes_hut_with_neighbors(THETA, &near);
-        tsne.embedding()
-    }))
-}
-
-/// The three times perplexity nearest points of each, by distance and then by number. The crate
-/// would find them through a tree that is built at random.
-fn neighbours(points: &[&[f32]], perplexity: f32) -> Vec<Vec<Neighbor<f32>>> {
-    #[expect(clippy::cast_possible_truncation, reason = "below the number of points")]
-    #[expect(clippy::cast_sign_loss, reason = "positive")]
-    let count = (3.0 * perplexity) as usize;
-    let of = |(i, a): (usize, &&[f32])| {
-        let others = points.iter().enumerate().filter(|(j, _)| *j != i);
-        let mut all: Vec<Neighbor<f32>> = others
-            .map(|(index, b)| {
-                let square = a.iter().zip(*b).map(|(x, y)| (x - y).powi(2)).sum::<f32>();
-                Neighbor { index, distance: square.sqrt() }
-            })
-            .collect();
-        let order = |a: &Neighbor<f32>, b: &Neighbor<f32>| {
-            a.distance.total_cmp(&b.distance).then(a.index.cmp(&b.index))
-        };
-        all.select_nth_unstable_by(count, order);
-        all.truncate(count);
-        all.sort_unstable_by(order);
-        all
-    };
-    points.par_iter().enumerate().map(of).collect()
 }

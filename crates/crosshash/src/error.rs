@@ -132,6 +132,11 @@ impl From<crosshash_features::Error> for Error {
 }
 
 impl Error {
+    /// Something that this build leaves out; `feature` is the cargo feature that has it.
+    pub fn disabled(what: &str, feature: &str) -> Error {
+        crosshash_features::Error::disabled(what, feature).into()
+    }
+
     /// A content error from a sentence.
     pub fn content(what: impl Into<String>) -> Error {
         Error::Content { what: what.into() }

@@ -13,6 +13,7 @@ mod onnx;
 mod onnx_image;
 mod onnx_sidecar;
 mod sentence;
+mod tokenizer;
 mod wordllama;
 
 use std::path::{Path, PathBuf};

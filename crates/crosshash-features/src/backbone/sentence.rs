@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use tokenizers::Tokenizer;
 
 use super::onnx::{self, Input, Network, Shape, Values};
+use super::tokenizer::Tokenizer;
 use super::{Backbone, Takes, Weights};
 use crate::{Error, Result};
 
@@ -31,26 +31,6 @@ pub(super) struct Sentence {
     pub(super) max_tokens: usize,
 }
 
-/// A tokenizer that neither pads nor cuts.
-pub(super) fn tokenizer(path: &Path) -> Result<Tokenizer> {
-    let bytes = fs_err::read(path)?;
-    let fault = |err: tokenizers::Error| {
-        Error::content(format!("not a readable tokenizer.json: {err}")).at(path)
-    };
-    let mut tokenizer = Tokenizer::from_bytes(bytes).map_err(fault)?;
-    tokenizer.with_padding(None);
-    tokenizer.with_truncation(None).map_err(fault)?;
-    Ok(tokenizer)
-}
-
-/// The numbers of a text's tokens.
-pub(super) fn tokens(tokenizer: &Tokenizer, text: &str, special: bool) -> Result<Vec<u32>> {
-    let encoding = tokenizer.encode_fast(text, special).map_err(|err| {
-        Error::content(format!("a text cannot be cut into tokens: {err}"))
-    })?;
-    Ok(encoding.get_ids().to_vec())
-}
-
 impl Sentence {
     /// Opens both and encodes one text, so that what does not fit is found out at once.
     pub(super) fn open(
@@ -59,8 +39,8 @@ impl Sentence {
         output: Option<&str>,
         weights: &Weights,
     ) -> Result<Sentence> {
-        let tokenizer = tokenizer(tokens)?;
-        let shapes: Vec<Shape> = onnx::input_names(path)?
+        let tokenizer = Tokenizer::open(tokens)?;
+        let shapes: Vec<Shape> = onnx::input_names(path, weights)?
             .iter()
             .map(|_| Shape { sizes: vec![None, None], integers: true })
             .collect();
@@ -79,7 +59,7 @@ impl Sentence {
 
     /// One text at a time: padding others to the longest would cost more than it saves.
     fn one(&self, text: &str) -> Result<Vec<f32>> {
-        let mut ids = tokens(&self.tokenizer, text, true)?;
+        let mut ids = self.tokenizer.tokens(text, true)?;
         if ids.len() > self.max_tokens {
             // The last token closes the sentence and is kept.
             let last = ids[ids.len() - 1];

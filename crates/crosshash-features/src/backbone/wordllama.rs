@@ -7,9 +7,8 @@ use std::path::Path;
 use half::f16;
 use safetensors::SafeTensors;
 use safetensors::tensor::Dtype;
-use tokenizers::Tokenizer;
 
-use super::sentence::{tokenizer, tokens};
+use super::tokenizer::Tokenizer;
 use super::{About, Backbone, Package, Source, Takes, WeightFile};
 use crate::{Error, Result};
 
@@ -60,7 +59,7 @@ impl Static {
     fn open(table: &Path, tokens: &Path) -> Result<Static> {
         let bytes = fs_err::read(table)?;
         let (width, table) = read(&bytes).map_err(|err| err.at(table))?;
-        Ok(Static { tokenizer: tokenizer(tokens)?, table, width })
+        Ok(Static { tokenizer: Tokenizer::open(tokens)?, table, width })
     }
 }
 
@@ -106,7 +105,7 @@ impl Backbone for Static {
         let last = self.table.len() / self.width - 1;
         let mut out = Vec::with_capacity(batch.len() * self.width);
         for text in batch {
-            let ids = tokens(&self.tokenizer, text, false)?;
+            let ids = self.tokenizer.tokens(text, false)?;
             let mut row = vec![0.0; self.width];
             for &id in &ids {
                 let start = (id as usize).min(last) * self.width;

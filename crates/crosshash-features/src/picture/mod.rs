@@ -18,6 +18,7 @@ mod jpeg;
 mod raster;
 mod recipe;
 mod resize;
+#[cfg(feature = "svg")]
 mod svg;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -162,7 +163,10 @@ fn decode_plainly(bytes: &[u8], limits: &Limits) -> Result<Picture> {
         )));
     }
     match Format::of(bytes)? {
+        #[cfg(feature = "svg")]
         Format::Svg => svg::render(bytes),
+        #[cfg(not(feature = "svg"))]
+        Format::Svg => Err(Error::disabled("SVG is not decoded", "svg")),
         format => decode::raster(bytes, format, limits),
     }
 }

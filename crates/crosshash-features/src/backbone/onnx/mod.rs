@@ -1,7 +1,14 @@
 //! Networks in ONNX files, run in pure Rust (`tract`) or, where the user has its library, by
 //! onnxruntime. Both give the same numbers to rounding; onnxruntime is the faster one.
 
+#![cfg_attr(
+    not(all(feature = "onnx", feature = "onnx-pure")),
+    allow(dead_code, reason = "a build without a runtime does not use all of it")
+)]
+
+#[cfg(feature = "onnx-pure")]
 mod pure;
+#[cfg(feature = "onnx")]
 mod runtime;
 
 use std::path::Path;
@@ -47,9 +54,9 @@ pub(super) fn open(
     output: Option<&str>,
     weights: &Weights,
 ) -> Result<Box<dyn Network>> {
-    let opened: Result<Box<dyn Network>> = match &weights.onnxruntime {
-        Some(library) => runtime::open(path, output, library).map(|n| Box::new(n) as _),
-        None => pure::open(path, shapes, output).map(|n| Box::new(n) as _),
+    let opened = match &weights.onnxruntime {
+        Some(library) => by_library(path, output, library),
+        None => by_tract(path, shapes, output),
     };
     let network = opened.map_err(|err| err.at(path))?;
     if network.names().len() != shapes.len() {
@@ -64,9 +71,48 @@ pub(super) fn open(
     Ok(network)
 }
 
+#[cfg(feature = "onnx")]
+fn by_library(
+    path: &Path,
+    output: Option<&str>,
+    library: &Path,
+) -> Result<Box<dyn Network>> {
+    Ok(Box::new(runtime::open(path, output, library)?))
+}
+
+#[cfg(not(feature = "onnx"))]
+fn by_library(_: &Path, _: Option<&str>, _: &Path) -> Result<Box<dyn Network>> {
+    Err(Error::disabled("onnxruntime is not supported", "onnx"))
+}
+
+#[cfg(feature = "onnx-pure")]
+fn by_tract(
+    path: &Path,
+    shapes: &[Shape],
+    output: Option<&str>,
+) -> Result<Box<dyn Network>> {
+    Ok(Box::new(pure::open(path, shapes, output)?))
+}
+
+#[cfg(not(feature = "onnx-pure"))]
+fn by_tract(_: &Path, _: &[Shape], _: Option<&str>) -> Result<Box<dyn Network>> {
+    let what = "ONNX networks are not run without the library of onnxruntime";
+    Err(Error::disabled(what, "onnx-pure"))
+}
+
 /// The names of the inputs of a network, in order.
-pub(super) fn input_names(path: &Path) -> Result<Vec<String>> {
-    pure::input_names(path).map_err(|err| err.at(path))
+pub(super) fn input_names(path: &Path, weights: &Weights) -> Result<Vec<String>> {
+    #[cfg(feature = "onnx-pure")]
+    let names = {
+        let _ = weights;
+        pure::input_names(path)
+    };
+    #[cfg(not(feature = "onnx-pure"))]
+    let names = match &weights.onnxruntime {
+        Some(library) => by_library(path, None, library).map(|n| n.names().to_vec()),
+        None => by_tract(path, &[], None).map(|n| n.names().to_vec()),
+    };
+    names.map_err(|err| err.at(path))
 }
 
 fn fault(what: &str, err: impl std::fmt::Display) -> Error {

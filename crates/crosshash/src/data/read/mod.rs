@@ -7,12 +7,54 @@ mod delimited;
 mod jsonl;
 mod mat;
 mod mat5;
+#[cfg(feature = "matlab")]
 mod mat73;
 mod npy;
 mod npz;
+#[cfg(feature = "parquet")]
 mod parquet;
 mod pictures;
 mod table;
+
+/// Stands for a format that this build leaves out.
+#[cfg(not(feature = "matlab"))]
+mod mat73 {
+    use std::path::Path;
+
+    use crate::data::Features;
+    use crate::data::limits::Budget;
+    use crate::{Error, Result};
+
+    fn disabled() -> Error {
+        Error::disabled("MATLAB files of version 7.3 are not read", "matlab")
+    }
+
+    pub(super) fn array(_: &Path, _: u64, _: Option<&str>, _: &Budget) -> Result<Features> {
+        Err(disabled())
+    }
+
+    pub(super) fn names(_: &Path) -> Result<Vec<String>> {
+        Err(disabled())
+    }
+}
+
+/// Stands for a format that this build leaves out.
+#[cfg(not(feature = "parquet"))]
+mod parquet {
+    use std::path::Path;
+
+    use super::{Table, Wanted};
+    use crate::data::limits::Budget;
+    use crate::{Error, Result};
+
+    pub(super) fn columns(_: &Path) -> Result<Vec<String>> {
+        Err(Error::disabled("Parquet tables are not read", "parquet"))
+    }
+
+    pub(super) fn table(_: &Path, _: &[Wanted], _: &Budget) -> Result<Table> {
+        Err(Error::disabled("Parquet tables are not read", "parquet"))
+    }
+}
 
 use std::path::Path;
 
