@@ -258,8 +258,8 @@ impl Objective for PairwiseObjective {
         arrays
     }
 
-    fn restore(&mut self, mut arrays: Arrays, full: bool, epoch: usize) -> Result<()> {
-        let sgd = self.sgd(epoch);
+    fn restore(&mut self, mut arrays: Arrays, full: bool, at: Position) -> Result<()> {
+        let sgd = self.sgd(at.epoch);
         for one in &mut self.modalities {
             let name = one.data.name.clone();
             arrays.take_tower(&name, &mut one.tower, full, sgd)?;

@@ -139,8 +139,8 @@ impl Objective for Chain {
         self.now().map(|now| now.arrays(full)).unwrap_or_default()
     }
 
-    fn restore(&mut self, arrays: Arrays, full: bool, epoch: usize) -> Result<()> {
-        self.now_mut()?.restore(arrays, full, epoch)
+    fn restore(&mut self, arrays: Arrays, full: bool, at: Position) -> Result<()> {
+        self.now_mut()?.restore(arrays, full, at)
     }
 
     fn state(&self) -> Result<toml::Table> {

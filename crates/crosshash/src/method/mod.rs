@@ -13,6 +13,7 @@ mod dcmh;
 mod itq;
 pub(crate) mod jcch;
 mod jcch_dcmh;
+pub(crate) mod jcch_plus;
 mod lsh;
 mod modality_data;
 mod pca;
@@ -31,6 +32,7 @@ use crate::{Error, Result};
 
 /// Every method, in the order tables print them.
 pub static METHODS: &[Entry] = &[
+    jcch_plus::ENTRY,
     jcch::JCCH,
     jcch::JCCH_B,
     scdh::ENTRY,

@@ -7,7 +7,9 @@ use crosshash_codes::Labels;
 
 use crate::backbone::Origin;
 use crate::config::Config;
-use crate::data::Training;
+use crate::data::{
+    Analysis, Features, NGrams, Texts, Training, Vocabulary, Weights,
+};
 use crate::prepare::{Normalise, Preparation, Rows};
 use crate::{Error, Result};
 
@@ -31,6 +33,16 @@ impl ModalityData {
         training: &Training<'_>,
         name: &str,
     ) -> Result<ModalityData> {
+        ModalityData::with_text(config, training, name, None)
+    }
+
+    /// The same with other rows of texts than the data set asks for.
+    pub(crate) fn with_text(
+        config: &Config,
+        training: &Training<'_>,
+        name: &str,
+        text: Option<&TextOptions>,
+    ) -> Result<ModalityData> {
         let view = training.train(name)?;
         if view.is_empty() {
             return Err(Error::content(format!(
@@ -40,7 +52,10 @@ impl ModalityData {
         let own = config.modality(name).and_then(|own| own.normalise);
         let normalise = own.unwrap_or(Normalise::Standard);
         let preparation = match config.finetune(name) {
-            None => Preparation::fit(training, name, normalise)?,
+            None => match text.filter(|_| view.form() == "text") {
+                None => Preparation::fit(training, name, normalise)?,
+                Some(text) => text.fit(config, training, name)?,
+            },
             Some(_) if view.form() != "pictures" => {
                 return Err(Error::content(format!(
                     "modality {name} is {}: a network takes pictures; leave modality.{name}.network \
@@ -76,6 +91,77 @@ impl ModalityData {
     ) -> Result<Vec<ModalityData>> {
         let one = |name: &&str| ModalityData::new(config, training, name);
         modalities(config, training)?.iter().map(one).collect()
+    }
+}
+
+/// How texts become rows, for methods that do not take them as the data set says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TextOptions {
+    /// Weighs words by tf-idf, unless the data set asks for other weights.
+    pub(crate) tf_idf: bool,
+    /// Adds character n-grams.
+    pub(crate) ngrams: bool,
+    /// Scales rows to the norm of dense features.
+    pub(crate) scale: bool,
+}
+
+/// The norm of text rows where no modality has dense features.
+const TEXT_NORM: f64 = 20.0;
+
+impl TextOptions {
+    fn fit(
+        &self,
+        config: &Config,
+        training: &Training<'_>,
+        name: &str,
+    ) -> Result<Preparation> {
+        let mut analysis = training.analysis(name)?.clone();
+        if self.tf_idf && analysis.weights == Analysis::default().weights {
+            analysis.weights = Weights::TfIdf;
+        }
+        if self.ngrams && analysis.ngrams.is_none() {
+            analysis.ngrams = Some(NGrams::default());
+        }
+        let vocabulary = Vocabulary::fit(training, name, &analysis)?;
+        if !self.scale {
+            return Ok(Preparation::Text(vocabulary));
+        }
+        // Standardised features of width d have norm sqrt(d).
+        let mut squares = Vec::new();
+        for other in modalities(config, training)? {
+            let view = training.train(other)?;
+            if let ("dense", Some(width)) = (view.form(), view.width()) {
+                squares.push(width as f64);
+            }
+        }
+        let norm = if squares.is_empty() {
+            TEXT_NORM
+        } else {
+            (squares.iter().sum::<f64>() / squares.len() as f64).sqrt()
+        };
+        let rows = vocabulary.rows(&texts(training, name)?)?;
+        let sum: f64 = (0..rows.len())
+            .flat_map(|row| rows.row(row).1)
+            .map(|&x| f64::from(x).powi(2))
+            .sum();
+        let own = (sum / rows.len().max(1) as f64).sqrt();
+        if own <= 0.0 {
+            return Ok(Preparation::Text(vocabulary));
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "features are single precision")]
+        let scale = (norm / own) as f32;
+        Ok(Preparation::Text(vocabulary.with_scale(scale)))
+    }
+}
+
+/// The training texts of a modality.
+fn texts(training: &Training<'_>, name: &str) -> Result<Texts> {
+    match training.train(name)?.features() {
+        Features::Text(texts) => Ok(texts),
+        other => {
+            let form = other.form();
+            Err(Error::content(format!("modality {name} is {form}, not text")))
+        }
     }
 }
 

@@ -28,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::data::Sparse;
 use crate::network::{Architecture, Network};
 use crate::optimise::{Sgd, floats};
+use crate::step_seed::StepSeed;
 use dense::DenseLayer;
 use first::FirstLayer;
 use sparse::SparseLayer;
@@ -248,16 +249,33 @@ impl Tower {
 
     /// The outputs for a batch, with the history that a backward pass needs.
     pub(crate) fn forward(&mut self, batch: &Batch) -> Outputs {
+        self.forward_dropping(batch, None)
+    }
+
+    /// The same with dropout on the hidden layer: a share of the units, drawn with a seed.
+    pub(crate) fn forward_dropping(
+        &mut self,
+        batch: &Batch,
+        drop: Option<(f64, StepSeed)>,
+    ) -> Outputs {
         if let (First::Sparse(layer), Batch::Sparse(rows)) = (&mut self.first, batch) {
             layer.catch_up(Some(rows));
         }
         let first = self.first.learn(batch, &self.device).require_grad();
+        let drop = |units: Tensor<2>| match drop {
+            None => units,
+            Some((rate, at)) => {
+                let [n, columns] = units.dims();
+                let mask = TensorData::new(dropout(n * columns, rate, at), [n, columns]);
+                units * Tensor::from_data(mask, &self.device)
+            }
+        };
         let out = match (&self.heads, &self.hidden, &self.first) {
             (Some(heads), Some(hidden), _) => {
-                heads.forward(relu(hidden.forward(first.clone())))
+                heads.forward(drop(relu(hidden.forward(first.clone()))))
             }
             (Some(heads), None, First::Network(_)) => heads.forward(first.clone()),
-            (Some(heads), None, _) => heads.forward(relu(first.clone())),
+            (Some(heads), None, _) => heads.forward(drop(relu(first.clone()))),
             (None, ..) => first.clone(),
         };
         let Shape { bits, classes, .. } = self.shape;

@@ -4,7 +4,7 @@ use burn_tensor::Device;
 
 use crate::checkpoint::Arrays;
 use crate::optimise::{Param, Sgd};
-use crate::tower::{Matrix, Tower};
+use crate::tower::{Matrix, Shape, Tower};
 use crate::{Error, Result};
 
 impl Arrays {
@@ -60,15 +60,24 @@ impl Arrays {
             matrices.push(Matrix { name: part, columns, values, velocity });
         }
         if !tower.restore(matrices) {
-            return Err(Error::content(format!(
-                "the tower of modality {name} differs from the configuration"
-            )));
+            return Err(misfit(name));
         }
         let pending = format!("pending.{name}");
         if full && self.contains(&pending) {
             tower.set_pending(&self.take(&pending)?.values, sgd);
         }
         Ok(())
+    }
+
+    /// Takes a tower of this shape.
+    pub(crate) fn tower(&mut self, name: &str, shape: Shape, device: &Device) -> Result<Tower> {
+        let mut matrices = Vec::new();
+        for part in shape.names() {
+            let (columns, values, velocity) =
+                self.take_matrix(&format!("{name}.{part}"), false)?;
+            matrices.push(Matrix { name: part, columns, values, velocity });
+        }
+        Tower::from_matrices(shape, matrices, device).ok_or_else(|| misfit(name))
     }
 
     /// Columns, values and velocity of a matrix.
@@ -85,4 +94,8 @@ impl Arrays {
         };
         Ok((array.columns, array.values, velocity))
     }
+}
+
+fn misfit(name: &str) -> Error {
+    Error::content(format!("the tower of modality {name} differs from the configuration"))
 }

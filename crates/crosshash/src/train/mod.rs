@@ -190,7 +190,7 @@ impl TrainingSession {
         let model = match self.work {
             Work::Gradient(mut objective) => {
                 if let Some(best) = best {
-                    objective.restore(best, false, epoch)?;
+                    objective.restore(best, false, Position { epoch, step: 0 })?;
                 }
                 objective.flush();
                 objective.into_model(self.labels)?
@@ -249,9 +249,11 @@ impl TrainingSession {
             return Err(fault("methods in closed form do not resume".into()));
         };
         let best = arrays.split("best.");
+        let step = state.partial.as_ref().map_or(0, |terms| terms.done);
+        let at = Position { epoch: state.history.len(), step };
         let restored = objective
             .set_state(state.objective.clone())
-            .and_then(|()| objective.restore(arrays, true, state.history.len()));
+            .and_then(|()| objective.restore(arrays, true, at));
         restored.map_err(|err| err.at(path))?;
         self.best = best;
         self.state = state;
@@ -271,7 +273,7 @@ fn gradient_epoch(
     let mut terms = state.partial.take().unwrap_or_default();
     if terms.done == 0 && objective.begins_phase(epoch) {
         if let Some(best) = best.take() {
-            objective.restore(best, false, epoch)?;
+            objective.restore(best, false, Position { epoch, step: 0 })?;
         }
         objective.flush();
         objective.next_phase()?;

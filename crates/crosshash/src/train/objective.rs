@@ -48,8 +48,8 @@ pub(crate) trait Objective: Send {
     /// buffers, so that training can go on exactly; otherwise what the model needs.
     fn arrays(&self, full: bool) -> Arrays;
 
-    /// Restores what [`Objective::arrays`] returned, in the given epoch.
-    fn restore(&mut self, arrays: Arrays, full: bool, epoch: usize) -> Result<()>;
+    /// Restores what [`Objective::arrays`] returned; `at` is the next step.
+    fn restore(&mut self, arrays: Arrays, full: bool, at: Position) -> Result<()>;
 
     /// State other than arrays, saved with a checkpoint.
     fn state(&self) -> Result<toml::Table> {

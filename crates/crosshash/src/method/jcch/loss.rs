@@ -2,11 +2,15 @@
 
 use burn_tensor::{Int, Tensor};
 
-use crate::loss::{classifier, pair, quantisation, unary};
+use crate::loss::{classifier, pair, quantisation, tight_unary, unary};
 
 /// The weights of the terms.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Weights {
+    /// The unary term as a whole.
+    pub(crate) unary: f64,
+    /// Whether an item's own labels are left out of the softmax (`loss/tight_unary.rs`).
+    pub(crate) tight: bool,
     /// Attraction to the centres.
     pub(crate) lambda: f64,
     /// Classifier.
@@ -90,11 +94,16 @@ pub(crate) fn loss(
     }
     let mut terms = Vec::new();
     for Part { hash, logits, q, u, shares, alpha } in parts {
-        let unary = unary(hash.clone(), centres.clone(), q, u);
+        let unary = if weights.tight {
+            let labels = shares.clone().greater_elem(0.0).float();
+            tight_unary(hash.clone(), centres.clone(), labels, q, u)
+        } else {
+            unary(hash.clone(), centres.clone(), q, u)
+        };
         let classifier = classifier(logits, shares);
         let quantisation = quantisation(hash);
-        add(unary.classification.clone()
-            + unary.attraction.clone() * weights.lambda
+        add((unary.classification.clone() + unary.attraction.clone() * weights.lambda)
+            * weights.unary
             + classifier.clone() * weights.mu
             + quantisation.clone() * alpha);
         terms.push(PartTerms {

@@ -23,6 +23,7 @@ pub(crate) use objective::JcchObjective;
 
 use serde::{Deserialize, Serialize};
 
+use super::jcch_plus::Plus;
 use super::{Begun, Entry, Learning, Method, MethodInfo};
 use crate::config::{Config, Settings as _, check};
 use crate::data::Training;
@@ -161,9 +162,19 @@ impl Jcch {
         config: &Config,
         training: &Training<'_>,
     ) -> Result<JcchObjective> {
+        self.objective_with(config, training, None)
+    }
+
+    /// The same with the terms of JCCH+.
+    pub(super) fn objective_with(
+        &self,
+        config: &Config,
+        training: &Training<'_>,
+        plus: Option<&Plus>,
+    ) -> Result<JcchObjective> {
         let mut settings = self.settings.clone();
         settings.coefficients.get_or_insert(self.coefficients);
-        JcchObjective::new(config, settings, training)
+        JcchObjective::new(config, settings, training, plus)
     }
 }
 

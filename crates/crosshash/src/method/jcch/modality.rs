@@ -8,22 +8,32 @@ use super::Settings;
 use super::loss::{Pairs, Part};
 use super::sampler::BatchIndices;
 use crate::config::Config;
-use crate::data::Training;
+use crate::data::{Features, KeptWords, TextAugmentation, TokenizedTexts, Training};
 use crate::image_rows::{Augment, Look};
 use crate::method::ModalityData;
-use crate::optimise::{Sgd, schedule};
-use crate::prepare::Rows;
+use crate::method::jcch_plus::Plus;
+use crate::optimise::Sgd;
+use crate::prepare::{Preparation, Rows};
+use crate::step_seed::StepSeed;
 use crate::supervise::{self, Coefficients, Kind};
 use crate::tower::{Batch, Outputs, Tower};
+use crate::train::Position;
 use crate::{Error, Result};
 
-pub(super) struct ModalityTrainer {
-    pub(super) data: ModalityData,
-    pub(super) tower: Tower,
+/// Streams of random choices.
+const WORDS: u64 = 1;
+const DROPOUT: u64 = 2;
+
+pub(crate) struct ModalityTrainer {
+    pub(crate) data: ModalityData,
+    pub(crate) tower: Tower,
     coefficients: Coefficients,
     learning_rates: [f64; 2], // of the first layer (or network) and of the heads
     augment: Option<Augment>,
     seed: u64, // of the augmentation
+    /// The words of training texts and how they are augmented.
+    texts: Option<(TokenizedTexts, TextAugmentation)>,
+    dropout: f64,
 }
 
 impl ModalityTrainer {
@@ -31,12 +41,14 @@ impl ModalityTrainer {
     pub(super) fn new(
         config: &Config,
         settings: &Settings,
+        plus: Option<&Plus>,
         training: &Training<'_>,
         name: &str,
         rng: &mut ChaCha8Rng,
         device: &Device,
     ) -> Result<ModalityTrainer> {
-        let mut data = ModalityData::new(config, training, name)?;
+        let text = plus.map(Plus::text);
+        let mut data = ModalityData::with_text(config, training, name, text.as_ref())?;
         let options = supervise::Options {
             kind: settings.coefficients.unwrap_or(Kind::Auto),
             anchors: settings.anchors,
@@ -50,11 +62,17 @@ impl ModalityTrainer {
             .coefficients;
         let shape = config.shape(name, &data.preparation, data.labels.classes());
         let Some(finetune) = config.finetune(name) else {
+            let texts = match plus.and_then(Plus::augmentation) {
+                Some(how) => tokenized(&data, training)?.map(|texts| (texts, how)),
+                None => None,
+            };
             return Ok(ModalityTrainer {
                 tower: Tower::new(shape, rng, device),
                 learning_rates: config.learning_rates(name, shape.hidden),
                 augment: None,
-                seed: 0,
+                seed: config.seed() ^ xxh3_64(name.as_bytes()),
+                texts,
+                dropout: plus.map_or(0.0, |plus| plus.dropout),
                 data,
                 coefficients,
             });
@@ -70,23 +88,55 @@ impl ModalityTrainer {
         let tower = Tower::tuned(shape, network, depth, rng, device);
         let learning_rates = finetune.learning_rates;
         let seed = config.seed() ^ xxh3_64(name.as_bytes());
-        Ok(ModalityTrainer { tower, learning_rates, augment, seed, data, coefficients })
+        Ok(ModalityTrainer {
+            tower,
+            learning_rates,
+            augment,
+            seed,
+            texts: None,
+            dropout: 0.0,
+            data,
+            coefficients,
+        })
     }
 
-    /// The rows of some training items in one step.
+    /// The rows of some training items in one step, and of augmented texts the words that are left.
     pub(super) fn batch(
         &self,
         items: &[usize],
-        epoch: usize,
-        step: usize,
-    ) -> Result<Batch> {
-        let look = Look { seed: self.seed, epoch, step };
-        self.data.rows.training_batch(items, look, self.augment)
+        at: Position,
+    ) -> Result<(Batch, Option<KeptWords>)> {
+        if let Some((texts, how)) = &self.texts {
+            let mut rng = self.step_seed(at, WORDS).generator();
+            let kept = texts.draw(items, *how, &mut rng);
+            return Ok((Batch::Sparse(texts.rows(&kept)?), Some(kept)));
+        }
+        let look = Look { seed: self.seed, epoch: at.epoch, step: at.step };
+        Ok((self.data.rows.training_batch(items, look, self.augment)?, None))
+    }
+
+    /// For every text of a batch, the positions of the items whose texts contain all its words.
+    pub(super) fn containing(&self, kept: &KeptWords, items: &[usize]) -> Vec<Vec<usize>> {
+        match &self.texts {
+            Some((texts, _)) => texts.containing(kept, items),
+            None => Vec::new(),
+        }
+    }
+
+    /// The outputs for a batch of one step.
+    pub(super) fn forward(&mut self, batch: &Batch, at: Position) -> Outputs {
+        let seed = self.step_seed(at, DROPOUT);
+        let drop = (self.dropout > 0.0).then_some((self.dropout, seed));
+        self.tower.forward_dropping(batch, drop)
+    }
+
+    fn step_seed(&self, at: Position, stream: u64) -> StepSeed {
+        StepSeed { seed: self.seed, stream, epoch: at.epoch, step: at.step }
     }
 
     /// The optimiser steps of the first layer and of the heads in an epoch.
-    pub(super) fn sgd(&self, config: &Config, epoch: usize) -> [Sgd; 2] {
-        self.learning_rates.map(|rate| sgd(config, rate, config.weight_decay(), epoch))
+    pub(super) fn sgd(&self, config: &Config, factor: f32) -> [Sgd; 2] {
+        self.learning_rates.map(|rate| sgd(config, rate, config.weight_decay(), factor))
     }
 
     /// This modality's part of the objective.
@@ -121,11 +171,25 @@ impl ModalityTrainer {
     }
 }
 
-/// The optimiser step of an epoch for parameters of one learning rate.
-pub(super) fn sgd(config: &Config, rate: f64, decay: f64, epoch: usize) -> Sgd {
+/// The words of the training texts of a modality; `None` if it has other features.
+fn tokenized(
+    data: &ModalityData,
+    training: &Training<'_>,
+) -> Result<Option<TokenizedTexts>> {
+    let view = training.train(&data.name)?;
+    Ok(match (&data.preparation, view.features()) {
+        (Preparation::Text(vocabulary), Features::Text(texts)) => {
+            Some(TokenizedTexts::new(vocabulary, &texts))
+        }
+        _ => None,
+    })
+}
+
+/// The optimiser step for parameters of one learning rate; the schedule multiplies it by `factor`.
+pub(super) fn sgd(config: &Config, rate: f64, decay: f64, factor: f32) -> Sgd {
     #[expect(clippy::cast_possible_truncation, reason = "training is single precision")]
     let [rate, momentum, decay] = [rate, config.momentum(), decay].map(|x| x as f32);
-    Sgd { rate: schedule(rate, epoch, config.epochs()), momentum, decay }
+    Sgd { rate: rate * factor, momentum, decay }
 }
 
 /// The pairs of a batch, by the numbers of the parts that are present.

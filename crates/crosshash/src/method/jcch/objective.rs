@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use burn_tensor::{Device, Tensor};
+use crosshash_codes::Labels;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -11,16 +12,17 @@ use serde::{Deserialize, Serialize};
 use super::alpha::Alpha;
 use super::loss::{Weights, loss};
 use super::modality::{ModalityTrainer, pairs, sgd};
-use super::sampler::{Batches, Sampler};
+use super::sampler::{BatchIndices, Batches, Sampler};
 use super::{Settings, misfit};
 use crate::checkpoint::Arrays;
 use crate::config::Config;
-use crate::data::{Training, View};
+use crate::data::{KeptWords, Training, View};
 use crate::method::ModalityData;
+use crate::method::jcch_plus::{Extra, PairInputs, Plus};
 use crate::method::modality_data::modalities;
 use crate::model::{ModalityModel, Model};
-use crate::optimise::Param;
-use crate::tower::{Tower, normal};
+use crate::optimise::{Average, Param, cosine, held, schedule};
+use crate::tower::{Outputs, Tower, normal};
 use crate::train::{Epoch, Objective, Position, Terms};
 use crate::{Error, Result};
 
@@ -29,7 +31,12 @@ const CENTRES: f64 = 0.5;
 /// Centres or outputs shorter than this share of the initial centres' mean length: a collapse.
 const COLLAPSE: f64 = 0.1;
 
-/// A JCCH training.
+/// Steps over which the learning rate of JCCH+ rises, at most.
+const WARMUP: usize = 200;
+/// Steps that share a learning rate: lazy rows of sparse layers are updated when it changes.
+const HELD: usize = 32;
+
+/// A JCCH training, or one of JCCH+.
 pub(crate) struct JcchObjective {
     config: Config,
     settings: Settings,
@@ -38,6 +45,9 @@ pub(crate) struct JcchObjective {
     sampler: Arc<Sampler>,
     batches: Option<Batches>, // the rest of the present epoch
     alphas: Vec<Alpha>,
+    steps: usize, // of an epoch
+    extra: Option<Extra>, // the terms of JCCH+
+    averaged: Option<Vec<Tower>>, // of the moving average, after an epoch
     first_length: f64,
     device: Device,
 }
@@ -54,6 +64,7 @@ impl JcchObjective {
         config: &Config,
         settings: Settings,
         training: &Training<'_>,
+        plus: Option<&Plus>,
     ) -> Result<JcchObjective> {
         let names = modalities(config, training)?;
         let device = crate::device::learning();
@@ -64,21 +75,23 @@ impl JcchObjective {
         let sampler = Arc::new(Sampler::new(&views, &labels));
         let mut modalities = Vec::new();
         for &name in &names {
-            let new =
-                ModalityTrainer::new(config, &settings, training, name, &mut rng, &device);
+            let new = ModalityTrainer::new(
+                config, &settings, plus, training, name, &mut rng, &device,
+            );
             modalities.push(new?);
         }
         let bits = config.bits().get();
         let centres = normal(training.label_names().len() * bits, CENTRES, &mut rng);
         let first_length = mean(&lengths(&centres, bits));
+        let steps = sampler.epoch(config.seed(), 0, config.batch_size()).len();
         let alpha = match settings.alpha {
             Some(alpha) => Alpha::fixed(alpha),
-            None => {
-                let steps = sampler.epoch(config.seed(), 0, config.batch_size()).len();
-                Alpha::controlled(settings.quantisation_target, steps * config.epochs())
-            }
+            None => Alpha::controlled(settings.quantisation_target, steps * config.epochs()),
         };
-        Ok(JcchObjective {
+        let has_labels = !training.label_names().is_empty();
+        let extra =
+            plus.map(|plus| Extra::new(plus, bits, modalities.len(), has_labels, &device));
+        let mut new = JcchObjective {
             config: config.clone(),
             settings,
             alphas: vec![alpha; modalities.len()],
@@ -86,14 +99,143 @@ impl JcchObjective {
             centres: Param::new(centres, bits, &device),
             sampler,
             batches: None,
+            steps,
+            extra,
+            averaged: None,
             first_length,
             device,
-        })
+        };
+        let weights = new.weights(false);
+        if let Some(extra) = &mut new.extra {
+            extra.start_average(weights);
+        }
+        Ok(new)
     }
 
     /// The data and the towers, for a method that starts from them; call `flush` before.
     pub(crate) fn into_towers(self) -> Vec<(ModalityData, Tower)> {
-        self.modalities.into_iter().map(|one| (one.data, one.tower)).collect()
+        let averaged = self.averaged.map(|towers| towers.into_iter().map(Some).collect());
+        let averaged: Vec<Option<Tower>> = averaged.unwrap_or_default();
+        let averaged = averaged.into_iter().chain(std::iter::repeat_with(|| None));
+        let towers = self.modalities.into_iter().zip(averaged);
+        towers.map(|(one, tower)| (one.data, tower.unwrap_or(one.tower))).collect()
+    }
+
+    /// Every learned matrix; `full`: with the state of the optimiser.
+    fn weights(&self, full: bool) -> Arrays {
+        let mut arrays = Arrays::default();
+        arrays.push_param("centres", &self.centres, full);
+        for one in &self.modalities {
+            arrays.push_tower(&one.data.name, &one.tower, full);
+        }
+        arrays
+    }
+
+    /// What the schedule multiplies learning rates by.
+    fn factor(&self, at: Position) -> f32 {
+        if self.extra.is_none() {
+            return schedule(1.0, at.epoch, self.config.epochs());
+        }
+        let all = self.steps * self.config.epochs();
+        let step = held(at.epoch * self.steps + at.step, HELD);
+        cosine(1.0, step, all, WARMUP.min(all / 10))
+    }
+
+    /// Adds the terms of JCCH+ to the loss of a batch.
+    fn extra_terms(
+        &self,
+        indices: &BatchIndices,
+        present: &[usize],
+        outs: &[Outputs],
+        kept: &[Option<KeptWords>],
+        terms: &mut Terms,
+    ) -> Option<Tensor<1>> {
+        let extra = self.extra.as_ref()?;
+        let mut sum: Option<Tensor<1>> = None;
+        let mut add = |term: Option<Tensor<1>>| {
+            let Some(term) = term else { return };
+            sum = Some(match sum.take() {
+                None => term,
+                Some(sum) => sum + term,
+            });
+        };
+        let labels: Vec<Labels> = present
+            .iter()
+            .map(|&m| self.modalities[m].data.labels.select(&indices.items[m]))
+            .collect();
+        for (x, out) in outs.iter().enumerate() {
+            add(extra.balance(&out.hash));
+            for y in x + 1..outs.len() {
+                let pair = PairInputs {
+                    modalities: [present[x], present[y]],
+                    outputs: [&out.hash, &outs[y].hash],
+                    labels: [&labels[x], &labels[y]],
+                    positives: self.positives(indices, [present[x], present[y]], kept, [x, y]),
+                };
+                let all = [present[x], present[y]].map(|m| &self.modalities[m].data.labels);
+                add(extra.pair_terms(&pair, all, &self.device, terms));
+            }
+        }
+        sum
+    }
+
+    /// 1 where items of two modalities belong together: pairs, and items whose text contains all words
+    /// that are left of a text.
+    fn positives(
+        &self,
+        indices: &BatchIndices,
+        modalities: [usize; 2],
+        kept: &[Option<KeptWords>],
+        parts: [usize; 2],
+    ) -> Vec<f32> {
+        let [a, b] = modalities;
+        let columns = indices.items[b].len();
+        let mut matrix = vec![0.0; indices.items[a].len() * columns];
+        let pairs = indices.pairs.iter().find(|pair| (pair.0, pair.1) == (a, b));
+        let Some((_, _, left, right)) = pairs else { return matrix };
+        left.iter().zip(right).for_each(|(&i, &j)| matrix[i * columns + j] = 1.0);
+        for (side, m) in modalities.into_iter().enumerate() {
+            let Some(words) = &kept[parts[side]] else { continue };
+            let (texts, others) = if side == 0 { (left, right) } else { (right, left) };
+            let mut partners = vec![Vec::new(); indices.items[m].len()];
+            texts.iter().zip(others).for_each(|(&text, &other)| partners[text].push(other));
+            let containing = self.modalities[m].containing(words, &indices.items[m]);
+            for (text, holders) in containing.iter().enumerate() {
+                for &other in holders.iter().flat_map(|&holder| &partners[holder]) {
+                    let (i, j) = if side == 0 { (text, other) } else { (other, text) };
+                    matrix[i * columns + j] = 1.0;
+                }
+            }
+        }
+        matrix
+    }
+
+    /// Lets the moving average take up the weights, when it is due.
+    fn update_average(&mut self) -> Result<()> {
+        let due = |extra: &mut Extra| extra.average.as_mut().is_some_and(Average::step);
+        if !self.extra.as_mut().is_some_and(due) {
+            return Ok(());
+        }
+        self.modalities.iter_mut().for_each(|one| one.tower.flush());
+        let weights = self.weights(false);
+        match self.extra.as_mut().and_then(|extra| extra.average.as_mut()) {
+            Some(average) => average.update(&weights),
+            None => Ok(()),
+        }
+    }
+
+    /// The towers of the moving average, if there is one.
+    fn average_towers(&self) -> Result<Option<Vec<Tower>>> {
+        let average = self.extra.as_ref().and_then(|extra| extra.average.as_ref());
+        let Some(average) = average else { return Ok(None) };
+        let mut arrays = average.arrays().clone();
+        let mut towers = Vec::new();
+        for one in &self.modalities {
+            let name = &one.data.name;
+            let tower = arrays.tower(name, one.tower.shape(), &self.device)?;
+            towers.push(tower);
+        }
+        Ok(Some(towers))
     }
 
     /// Updates the weights of the quantisation terms.
@@ -129,6 +271,7 @@ impl Objective for JcchObjective {
         let all = batches.len();
         batches.by_ref().take(done).for_each(drop);
         self.batches = Some(batches);
+        self.averaged = None;
         all
     }
 
@@ -139,10 +282,12 @@ impl Objective for JcchObjective {
         let present: Vec<usize> =
             (0..self.modalities.len()).filter(|&m| !indices.items[m].is_empty()).collect();
         let (mut batches, mut outs, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+        let mut kept = Vec::new();
         for &m in &present {
             let one = &mut self.modalities[m];
-            let batch = one.batch(&indices.items[m], at.epoch, at.step)?;
-            let out = one.tower.forward(&batch);
+            let (batch, words) = one.batch(&indices.items[m], at)?;
+            let out = one.forward(&batch, at);
+            kept.push(words);
             let alpha = self.alphas[m].value();
             parts.push(one.part(&indices.items[m], &out, alpha, &self.device));
             terms.last(&format!("{}.length", one.data.name), mean_length(&out.hash));
@@ -153,9 +298,20 @@ impl Objective for JcchObjective {
         let pairs = pairs(&indices, &present, &self.device);
         let centres = self.centres.leaf();
         let Settings { lambda, mu, beta, .. } = self.settings;
-        let Some(loss) = loss(parts, &pairs, &centres, Weights { lambda, mu, beta }) else {
+        let plus = self.extra.as_ref().map(|extra| (extra.settings.unary, extra.settings.tight));
+        let (unary, tight) = plus.unwrap_or((1.0, false));
+        let weights = Weights { unary, tight, lambda, mu, beta };
+        let Some(mut loss) = loss(parts, &pairs, &centres, weights) else {
             return Ok(items);
         };
+        if let Some(more) = self.extra_terms(&indices, &present, &outs, &kept, terms) {
+            loss.total = loss.total + more;
+        }
+        if let Some(extra) = &mut self.extra {
+            for (&m, out) in present.iter().zip(&outs) {
+                extra.enqueue(m, &out.hash, &indices.items[m]);
+            }
+        }
         drop(centres);
         let number = |t: &Tensor<1>| f64::from(t.clone().into_scalar::<f32>());
         terms.loss(number(&loss.total));
@@ -178,20 +334,26 @@ impl Objective for JcchObjective {
         terms.check(at)?;
         let mut grads = loss.total.backward();
         drop(loss);
+        let factor = self.factor(at);
         for ((&m, batch), out) in present.iter().zip(&batches).zip(outs) {
             let one = &mut self.modalities[m];
-            let sgd = one.sgd(&self.config, at.epoch);
+            let sgd = one.sgd(&self.config, factor);
             one.tower.step(&mut grads, batch, out, sgd);
+        }
+        if let Some(extra) = &mut self.extra {
+            let rate = self.config.learning_rate();
+            extra.step(&mut grads, sgd(&self.config, rate, 0.0, factor));
         }
         let rate = self.settings.learning_rate_centres;
         let rate = rate.unwrap_or(self.config.learning_rate());
         let decay = self.settings.weight_decay_centres;
         let decay = decay.unwrap_or(self.config.weight_decay());
-        self.centres.step(&mut grads, sgd(&self.config, rate, decay, at.epoch));
+        self.centres.step(&mut grads, sgd(&self.config, rate, decay, factor));
         self.update_alphas(&present, &quantisation);
         for &m in &present {
             terms.last(&format!("{}.alpha", self.name(m)), self.alphas[m].value());
         }
+        self.update_average()?;
         Ok(items)
     }
 
@@ -199,6 +361,7 @@ impl Objective for JcchObjective {
     /// outputs that had grown do.
     fn end_epoch(&mut self, at: Position, terms: &Terms, history: &[Epoch]) -> Result<()> {
         self.batches = None;
+        self.averaged = self.average_towers()?;
         let centres = lengths(&self.centres.values(), self.config.bits().get());
         if !centres.iter().all(|length| length.is_finite()) {
             return Err(Error::Diverged {
@@ -234,8 +397,8 @@ impl Objective for JcchObjective {
     }
 
     fn learning_rate(&self, epoch: usize) -> f64 {
-        let config = &self.config;
-        f64::from(sgd(config, config.learning_rate(), config.weight_decay(), epoch).rate)
+        let factor = self.factor(Position { epoch, step: 0 });
+        f64::from(sgd(&self.config, self.config.learning_rate(), 0.0, factor).rate)
     }
 
     fn flush(&mut self) {
@@ -243,28 +406,42 @@ impl Objective for JcchObjective {
     }
 
     fn towers(&self) -> Vec<(&ModalityData, &Tower)> {
-        self.modalities.iter().map(|one| (&one.data, &one.tower)).collect()
+        match &self.averaged {
+            Some(towers) => {
+                self.modalities.iter().zip(towers).map(|(one, t)| (&one.data, t)).collect()
+            }
+            None => self.modalities.iter().map(|one| (&one.data, &one.tower)).collect(),
+        }
     }
 
     fn arrays(&self, full: bool) -> Arrays {
-        let mut arrays = Arrays::default();
-        arrays.push_param("centres", &self.centres, full);
-        for one in &self.modalities {
-            arrays.push_tower(&one.data.name, &one.tower, full);
+        if !full {
+            let average = self.extra.as_ref().and_then(|extra| extra.average.as_ref());
+            return average.map_or_else(|| self.weights(false), |a| a.arrays().clone());
+        }
+        let mut arrays = self.weights(true);
+        if let Some(extra) = &self.extra {
+            extra.save(&mut arrays);
         }
         arrays
     }
 
-    fn restore(&mut self, mut arrays: Arrays, full: bool, epoch: usize) -> Result<()> {
+    fn restore(&mut self, mut arrays: Arrays, full: bool, at: Position) -> Result<()> {
         let [labels, bits] = self.centres.shape();
         self.centres = arrays
             .take_param("centres", [labels, bits], full, &self.device)?
             .ok_or_else(|| misfit("the centres"))?;
+        self.averaged = None;
+        // Pending updates are those of the steps before.
+        let factor = self.factor(Position { step: at.step.saturating_sub(1), ..at });
         for one in &mut self.modalities {
-            let [first, _] = one.sgd(&self.config, epoch);
+            let [first, _] = one.sgd(&self.config, factor);
             arrays.take_tower(&one.data.name, &mut one.tower, full, first)?;
         }
-        Ok(())
+        match &mut self.extra {
+            Some(extra) if full => extra.restore(&mut arrays, &self.device),
+            _ => Ok(()),
+        }
     }
 
     fn state(&self) -> Result<toml::Table> {

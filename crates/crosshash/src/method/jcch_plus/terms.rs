@@ -1,0 +1,165 @@
+//! The terms that JCCH+ adds to the loss of a batch, and their state: queues of recent outputs, the
+//! learned scale and offset of the similarity term, the moving average of the weights.
+
+use burn_tensor::{Device, Gradients, Tensor, TensorData};
+use crosshash_codes::Labels;
+
+use super::Plus;
+use crate::Result;
+use crate::checkpoint::Arrays;
+use crate::loss::{
+    OutputQueue, balance, cosine_likelihood, instance, queue_likelihood,
+};
+use crate::optimise::{Average, Param, Sgd, floats};
+use crate::train::Terms;
+
+/// Initial scale and offset of the similarity term.
+const SCALE: [f32; 2] = [8.0, -2.0];
+/// The moving average takes weights up every so many steps.
+const AVERAGE_EVERY: u64 = 8;
+
+/// The state of the added terms.
+pub(crate) struct Extra {
+    pub(crate) settings: Plus,
+    scale: Param, // 1 x 2
+    queues: Vec<OutputQueue>, // by modality
+    pub(crate) average: Option<Average>,
+    has_labels: bool,
+}
+
+/// Two modalities of a batch.
+pub(crate) struct PairInputs<'a> {
+    /// The modalities, by number.
+    pub(crate) modalities: [usize; 2],
+    /// Their outputs.
+    pub(crate) outputs: [&'a Tensor<2>; 2],
+    /// The labels of their items.
+    pub(crate) labels: [&'a Labels; 2],
+    /// 1 where two items belong together, by rows of the first.
+    pub(crate) positives: Vec<f32>,
+}
+
+impl Extra {
+    pub(crate) fn new(
+        settings: &Plus,
+        bits: usize,
+        modalities: usize,
+        has_labels: bool,
+        device: &Device,
+    ) -> Extra {
+        Extra {
+            scale: Param::new(SCALE.to_vec(), 2, device),
+            queues: vec![OutputQueue::new(bits, settings.queue); modalities],
+            average: None,
+            settings: settings.clone(),
+            has_labels,
+        }
+    }
+
+    /// Starts the moving average at the initial weights.
+    pub(crate) fn start_average(&mut self, weights: Arrays) {
+        if self.settings.average > 0.0 {
+            let average = Average::new(self.settings.average, AVERAGE_EVERY, weights);
+            self.average = Some(average);
+        }
+    }
+
+    /// The terms of two modalities; `all` are the labels of all training items of each modality.
+    pub(crate) fn pair_terms(
+        &self,
+        pair: &PairInputs<'_>,
+        all: [&Labels; 2],
+        device: &Device,
+        terms: &mut Terms,
+    ) -> Option<Tensor<1>> {
+        let [f, g] = pair.outputs.map(Clone::clone);
+        let shape = [f.dims()[0], g.dims()[0]];
+        let matrix = |values: Vec<f32>| -> Tensor<2> {
+            Tensor::from_data(TensorData::new(values, shape), device)
+        };
+        let mut sum: Option<Tensor<1>> = None;
+        let mut add = |name: &str, weight: f64, term: Tensor<1>, terms: &mut Terms| {
+            terms.mean(name, f64::from(term.clone().into_scalar::<f32>()));
+            let term = term * weight;
+            sum = Some(match sum.take() {
+                None => term,
+                Some(sum) => sum + term,
+            });
+        };
+        let Plus { instance: weight, temperature, similarity, .. } = self.settings;
+        if weight > 0.0 && pair.positives.contains(&1.0) {
+            let positives = matrix(pair.positives.clone());
+            let term =
+                instance(f.clone(), g.clone(), positives, temperature, [None, None]);
+            add("instance", weight, term, terms);
+        }
+        if similarity > 0.0 && self.has_labels {
+            let [own, other] = pair.labels;
+            let mut shared = Vec::with_capacity(shape[0] * shape[1]);
+            for i in 0..shape[0] {
+                let alike = |j: usize| own.shared(i, other, j) > 0;
+                shared.extend((0..shape[1]).map(|j| f32::from(u8::from(alike(j)))));
+            }
+            let scale = self.scale.leaf();
+            let mut term =
+                cosine_likelihood(f.clone(), g.clone(), matrix(shared), scale.clone());
+            let [a, b] = pair.modalities;
+            for (rows, labels, queue, items) in [
+                (f, own, &self.queues[b], all[1]),
+                (g, other, &self.queues[a], all[0]),
+            ] {
+                if self.settings.queue > 0 && !queue.is_empty() {
+                    let queued = items.select(queue.items());
+                    term = term
+                        + queue_likelihood(rows, labels, queue, &queued, scale.clone());
+                }
+            }
+            add("similarity", similarity, term, terms);
+        }
+        sum
+    }
+
+    /// The balance term of one modality.
+    pub(crate) fn balance(&self, outputs: &Tensor<2>) -> Option<Tensor<1>> {
+        let weight = self.settings.balance;
+        (weight > 0.0 && outputs.dims()[0] > 1).then(|| {
+            let found = balance(outputs.clone());
+            (found.balance + found.decorrelation) * weight
+        })
+    }
+
+    /// Remembers the outputs of a batch.
+    pub(crate) fn enqueue(&mut self, modality: usize, outputs: &Tensor<2>, items: &[usize]) {
+        if self.settings.queue > 0 && self.settings.similarity > 0.0 && self.has_labels {
+            self.queues[modality].push(&floats(outputs.clone().inner()), items);
+        }
+    }
+
+    /// Updates the parameters of the terms.
+    pub(crate) fn step(&mut self, grads: &mut Gradients, sgd: Sgd) {
+        self.scale.step(grads, sgd);
+    }
+
+    pub(crate) fn save(&self, arrays: &mut Arrays) {
+        arrays.push_param("similarity_scale", &self.scale, true);
+        for (m, queue) in self.queues.iter().enumerate() {
+            queue.save(&format!("queue{m}"), arrays);
+        }
+        if let Some(average) = &self.average {
+            average.save("average.", arrays);
+        }
+    }
+
+    pub(crate) fn restore(&mut self, arrays: &mut Arrays, device: &Device) -> Result<()> {
+        if let Some(scale) = arrays.take_param("similarity_scale", [1, 2], true, device)? {
+            self.scale = scale;
+        }
+        for (m, queue) in self.queues.iter_mut().enumerate() {
+            queue.restore(&format!("queue{m}"), arrays)?;
+        }
+        match &mut self.average {
+            Some(average) => average.restore("average.", arrays),
+            None => Ok(()),
+        }
+    }
+}
