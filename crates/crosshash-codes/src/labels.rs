@@ -199,6 +199,18 @@ impl Labels {
         Labels { classes: self.classes, rows: items.len(), words }
     }
 
+    /// These items, followed by others with the same label columns.
+    pub fn concat(&self, others: &Labels) -> Result<Labels> {
+        if self.classes != others.classes {
+            return Err(Error::content(format!(
+                "labels of {} columns cannot follow labels of {}",
+                others.classes, self.classes
+            )));
+        }
+        let words = [&self.words[..], &others.words].concat();
+        Ok(Labels { classes: self.classes, rows: self.rows + others.rows, words })
+    }
+
     fn check_count(&self, row: usize) -> Result<()> {
         let count = self.count(row);
         if count > Self::MAX_PER_ITEM {

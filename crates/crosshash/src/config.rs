@@ -30,7 +30,7 @@ use crate::data::Training;
 use crate::method::{self, Method, MethodInfo};
 use crate::prepare::Preparation;
 use crate::tower::Shape;
-use crate::train::{Callback, Fitted, TrainingSession};
+use crate::train::{Callback, Fitted, Select, TrainingSession};
 use crate::{Error, Result};
 pub use modality::BatchNorm;
 pub(crate) use modality::{Finetune, ModalityConfig};
@@ -79,6 +79,8 @@ struct File {
     validation: f64,
     /// Number of training items in the validation database, at most.
     validation_database: usize,
+    /// The validation metric that chooses the best epoch: map, recall, words or balanced.
+    select: Select,
     /// Settings of single modalities.
     modality: BTreeMap<String, modality::File>,
 }
@@ -99,6 +101,7 @@ impl Default for File {
             hidden_sparse: 8192,
             validation: 0.05,
             validation_database: 4000,
+            select: Select::default(),
             modality: BTreeMap::new(),
         }
     }
@@ -279,6 +282,10 @@ impl Config {
 
     pub(crate) fn validation_database(&self) -> usize {
         self.file.validation_database
+    }
+
+    pub(crate) fn select(&self) -> Select {
+        self.file.select
     }
 
     /// The settings of one modality, if it has any.

@@ -85,6 +85,7 @@ mod run_dir;
 pub mod supervise;
 mod tower;
 pub mod train;
+mod typed_words;
 
 pub use crosshash_codes as codes;
 pub use crosshash_features::picture;

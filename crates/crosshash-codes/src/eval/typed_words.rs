@@ -22,6 +22,8 @@ pub struct TypedWords {
     pub database: usize,
     /// P@5.
     pub p5: f64,
+    /// P@5 divided by the value that is possible: a word of three items reaches 3/5 at most.
+    pub p5_possible: f64,
     /// P@10.
     pub p10: f64,
     /// NDCG@10.
@@ -47,11 +49,12 @@ pub fn words(scores: &Scores<'_>, relevant: &Relevant) -> Result<TypedWords> {
     let values = scores.map(&Relevance::Listed(relevant), |ranking| {
         let value = || {
             let top = [precision(ranking, 5), precision(ranking, 10)];
-            [top[0], top[1], ndcg(ranking, 10, &discounts)]
+            let possible = top[0] * 5.0 / ranking.relevant.min(5) as f64;
+            [top[0], top[1], ndcg(ranking, 10, &discounts), possible]
         };
         (ranking.relevant > 0).then(value)
     })?;
-    let values: Vec<[f64; 3]> = values.into_iter().flatten().collect();
+    let values: Vec<[f64; 4]> = values.into_iter().flatten().collect();
     if values.is_empty() {
         return Err(Error::Empty {
             what: "no typed word has a relevant item: nothing can be evaluated".into(),
@@ -62,6 +65,7 @@ pub fn words(scores: &Scores<'_>, relevant: &Relevant) -> Result<TypedWords> {
         queries: values.len(),
         database: scores.items(),
         p5: mean(0),
+        p5_possible: mean(3),
         p10: mean(1),
         ndcg10: mean(2),
     })

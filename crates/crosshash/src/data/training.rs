@@ -48,6 +48,21 @@ impl<'a> Training<'a> {
         self.dataset.part(self.split, modality, Part::Validation)
     }
 
+    /// The share of the database that training does not see, over all modalities: a number, which
+    /// reveals nothing of the items.
+    pub fn unseen_share(&self) -> f64 {
+        let (mut all, mut unseen) = (0, 0);
+        for parts in self.split.parts() {
+            let mut trained = parts.get(Part::Train).to_vec();
+            trained.sort_unstable();
+            let database = parts.get(Part::Database);
+            let is_unseen = |item: &&usize| trained.binary_search(item).is_err();
+            all += database.len();
+            unseen += database.iter().filter(is_unseen).count();
+        }
+        unseen as f64 / all.max(1) as f64
+    }
+
     /// The hash that identifies the split.
     pub fn split_hash(&self) -> u64 {
         self.split.hash()

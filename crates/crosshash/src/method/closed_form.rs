@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::data::Training;
 use crate::model::{ModalityModel, Model};
 use crate::tower::{self, Shape, Tower, normal};
-use crate::train::{Callback, Epoch, Step, validate};
+use crate::train::{Callback, Epoch, Step, ValidationSet};
 
 /// Reports the steps that are done and their total; returns whether to continue.
 pub(super) type Progress<'a> = dyn FnMut(usize, usize) -> bool + 'a;
@@ -54,10 +54,16 @@ pub(super) fn begin(
 }
 
 impl ClosedForm {
+    /// The data of every modality.
+    pub(crate) fn modalities(&self) -> Vec<&ModalityData> {
+        self.modalities.iter().collect()
+    }
+
     /// Solves; `None` if the callback stopped it.
     pub(crate) fn solve(
         &mut self,
         config: &Config,
+        validation: Option<&ValidationSet>,
         callback: &mut dyn Callback,
     ) -> Result<Option<Epoch>> {
         let row = |loss| Epoch {
@@ -74,14 +80,15 @@ impl ClosedForm {
         };
         let found = (self.solve)(&mut self.modalities, &mut progress)?;
         let Some(Solution { towers, loss }) = found else { return Ok(None) };
-        let map = if config.method().codes {
-            let towers: Vec<_> = self.modalities.iter().zip(&towers).collect();
-            validate(config.bits(), &towers)?
-        } else {
-            None
+        let validation = match validation.filter(|_| config.method().codes) {
+            Some(set) => {
+                let towers: Vec<_> = self.modalities.iter().zip(&towers).collect();
+                Some(set.validate(config.bits(), &towers)?)
+            }
+            None => None,
         };
         self.towers = towers;
-        Ok(Some(Epoch { map, ..row(loss) }))
+        Ok(Some(Epoch { validation, ..row(loss) }))
     }
 
     pub(crate) fn into_model(self, labels: Vec<String>) -> Result<Model> {

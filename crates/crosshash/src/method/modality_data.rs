@@ -23,7 +23,6 @@ pub(crate) struct ModalityData {
     pub(crate) labels: Labels,
     pub(crate) validation: Rows,
     pub(crate) validation_labels: Labels,
-    pub(crate) validation_database: Vec<usize>, // training items
 }
 
 impl ModalityData {
@@ -71,14 +70,12 @@ impl ModalityData {
         };
         let rows = preparation.rows(view.features())?;
         let held_out = training.validation(name)?;
-        let every = rows.len().div_ceil(config.validation_database()).max(1);
         Ok(ModalityData {
             name: name.to_owned(),
             origin: view.origin().cloned(),
             labels: view.labels(),
             validation: preparation.rows(held_out.features())?,
             validation_labels: held_out.labels(),
-            validation_database: (0..rows.len()).step_by(every).collect(),
             preparation,
             rows,
         })

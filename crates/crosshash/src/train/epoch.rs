@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
+use super::Validation;
 use crate::{Error, Result};
 
 /// The record of one epoch.
@@ -17,11 +18,21 @@ pub struct Epoch {
     pub loss: f64,
     /// The terms of the loss, unweighted means over the steps, and further quantities of the method.
     pub terms: Vec<Term>,
-    /// Mean tie-aware MAP of the validation items over all directions, if there are any.
-    pub map: Option<f64>,
+    /// The metrics of the validation items, if there are any.
+    pub validation: Option<Validation>,
 }
 
 impl Epoch {
+    /// The selected metric of the validation items.
+    pub fn score(&self) -> Option<f64> {
+        self.validation.map(|found| found.score)
+    }
+
+    /// The MAP of the validation items.
+    pub fn map(&self) -> Option<f64> {
+        self.validation.and_then(|found| found.map)
+    }
+
     /// A term by name, e.g. `image.classification`.
     pub fn term(&self, name: &str) -> Option<f64> {
         self.terms.iter().find(|term| term.name == name).map(|term| term.value)
@@ -147,7 +158,7 @@ impl Terms {
             learning_rate,
             loss: self.loss / self.losses.max(1.0),
             terms: self.entries.iter().map(term).collect(),
-            map: None,
+            validation: None,
         }
     }
 }

@@ -45,7 +45,8 @@ use crate::data::Training;
 use crate::method::{Begun, ClosedForm, Method};
 use crate::model::Model;
 use crate::{Error, Result};
-pub(crate) use validate::validate;
+pub(crate) use validate::ValidationSet;
+pub use validate::{Select, Validation};
 
 /// What is saved beside the arrays.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -76,6 +77,7 @@ pub struct TrainingSession {
     labels: Vec<String>,
     work: Work,
     state: State,
+    validation: Option<ValidationSet>,
     best: Option<Arrays>, // None: the present weights are the best
     broken: bool,         // an error within an epoch left a state that cannot be resumed
 }
@@ -95,6 +97,16 @@ impl TrainingSession {
             Begun::Gradient(objective) => Work::Gradient(objective),
             Begun::ClosedForm(solver) => Work::ClosedForm(Box::new(solver)),
         };
+        let validation = {
+            let data = match &work {
+                Work::Gradient(objective) => {
+                    objective.towers().into_iter().map(|(data, _)| data).collect()
+                }
+                Work::ClosedForm(solver) => solver.modalities(),
+            };
+            let most = config.validation_database();
+            ValidationSet::new(config.select(), training, most, &data)?
+        };
         let state = State {
             data: format!("{:016x}", training.fingerprint()?),
             config: config.to_toml()?,
@@ -104,6 +116,7 @@ impl TrainingSession {
             config: config.clone(),
             labels: training.label_names().to_vec(),
             work,
+            validation,
             state,
             best: None,
             broken: false,
@@ -164,12 +177,13 @@ impl TrainingSession {
             Work::Gradient(objective) => gradient_epoch(
                 &mut **objective,
                 &self.config,
+                self.validation.as_ref(),
                 &mut self.state,
                 &mut self.best,
                 callback,
             )?,
             Work::ClosedForm(solver) => {
-                let row = solver.solve(&self.config, callback)?;
+                let row = solver.solve(&self.config, self.validation.as_ref(), callback)?;
                 let done = row.is_some();
                 self.state.history.extend(row);
                 self.state.best = done.then_some(1);
@@ -265,6 +279,7 @@ impl TrainingSession {
 fn gradient_epoch(
     objective: &mut dyn Objective,
     config: &Config,
+    validation: Option<&ValidationSet>,
     state: &mut State,
     best: &mut Option<Arrays>,
     callback: &mut dyn Callback,
@@ -307,15 +322,17 @@ fn gradient_epoch(
             step: terms.done,
         });
     }
-    let map = validate(config.bits(), &towers)?;
+    let found = validation.map(|set| set.validate(config.bits(), &towers)).transpose()?;
     drop(towers);
-    let reached = state.best.and_then(|best| state.history[best - 1].map);
-    if state.best.is_none() || map.is_none() || map > reached {
+    let score = found.map(|found| found.score);
+    let reached = state.best.and_then(|best| state.history[best - 1].score());
+    if state.best.is_none() || score.is_none() || score > reached {
         state.best = Some(epoch + 1);
         let last = epoch + 1 == config.epochs();
-        *best = (map.is_some() && !last).then(|| objective.arrays(false));
+        *best = (score.is_some() && !last).then(|| objective.arrays(false));
     }
-    state.history.push(Epoch { map, ..terms.record(epoch, learning_rate) });
+    let record = terms.record(epoch, learning_rate);
+    state.history.push(Epoch { validation: found, ..record });
     Ok(true)
 }
 

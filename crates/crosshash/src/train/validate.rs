@@ -1,37 +1,208 @@
-//! Validation: the held-out items as queries, some training items as the database.
+//! Validation: held-out items as queries; training items and the held-out items as the database, in the
+//! ratio of seen to unseen items of the test.
+//!
+//! | metric | value |
+//! |---|---|
+//! | map | mean MAP over the directions between modalities, if there are labels |
+//! | recall | mean R@10 of pairs over the same directions, if there are pairs |
+//! | words | mean P@5 of typed words that find items of another modality, if there are texts |
+//!
+//! P@5 is divided by the value that is possible (3 of 5 for a word of three items).
 
-use crosshash_codes::eval::Options;
+use crosshash_codes::eval::{Options, Relevant, Scores, known_item, words};
 use crosshash_codes::{Bits, Codes};
+use serde::{Deserialize, Serialize};
 
 use crate::Result;
+use crate::data::{Features, Training};
 use crate::evaluate::{Coded, every_direction, mean_map};
 use crate::method::ModalityData;
 use crate::model::outputs;
-use crate::prepare::Rows;
+use crate::prepare::{Preparation, Rows};
 use crate::tower::Tower;
+use crate::typed_words::WordQueries;
 
-/// The mean MAP of the validation items over all directions, with these towers; `None` without
-/// validation items. A modality without any still belongs to the database of the others.
-pub(crate) fn validate(
-    bits: Bits,
-    modalities: &[(&ModalityData, &Tower)],
-) -> Result<Option<f64>> {
-    if modalities.iter().all(|(data, _)| data.validation.is_empty()) {
-        return Ok(None);
+/// Typed words of one validation, at most.
+const WORDS: usize = 400;
+
+/// The metric that chooses the best epoch, the settings of a search and the final rotation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Select {
+    /// MAP.
+    Map,
+    /// R@10 of pairs.
+    Recall,
+    /// P@5 of typed words.
+    Words,
+    /// The mean of those that the data allow.
+    #[default]
+    Balanced,
+}
+
+/// The metrics of one validation; those that the data do not allow are absent.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Validation {
+    /// Mean tie-aware MAP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map: Option<f64>,
+    /// Mean R@10 of pairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recall: Option<f64>,
+    /// Mean P@5 of typed words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words: Option<f64>,
+    /// The selected metric.
+    pub score: f64,
+}
+
+/// What validation needs of the data, made once.
+pub(crate) struct ValidationSet {
+    select: Select,
+    modalities: Vec<Part>,
+    words: Vec<Words>,
+}
+
+struct Part {
+    database: Vec<usize>, // training items; the validation items follow them
+    pairs: Vec<Option<Relevant>>, // of the validation items, by the modality that is searched
+}
+
+struct Words {
+    text: usize,     // the modality of the queries
+    database: usize, // the modality that is searched
+    queries: WordQueries,
+}
+
+impl ValidationSet {
+    /// `None` without validation items.
+    pub(crate) fn new(
+        select: Select,
+        training: &Training<'_>,
+        most: usize,
+        modalities: &[&ModalityData],
+    ) -> Result<Option<ValidationSet>> {
+        if modalities.iter().all(|data| data.validation.is_empty()) {
+            return Ok(None);
+        }
+        let mut parts: Vec<Part> = Vec::new();
+        let mut keys: Vec<Vec<&str>> = Vec::new();
+        let mut held_out: Vec<Vec<&str>> = Vec::new();
+        for data in modalities {
+            let seen = training.train(&data.name)?;
+            let unseen = training.validation(&data.name)?;
+            let count = seen_items(seen.len(), unseen.len(), training.unseen_share(), most);
+            let step = seen.len().div_ceil(count.max(1)).max(1);
+            let database: Vec<usize> = (0..seen.len()).step_by(step).collect();
+            let own: Vec<&str> = (0..unseen.len()).map(|at| unseen.id(at)).collect();
+            let all = database.iter().map(|&at| seen.id(at)).chain(own.iter().copied());
+            keys.push(all.collect());
+            held_out.push(own);
+            parts.push(Part { database, pairs: Vec::new() });
+        }
+        for (a, part) in parts.iter_mut().enumerate() {
+            for (b, database) in keys.iter().enumerate() {
+                let pairs = Relevant::by_key(&held_out[a], database)?;
+                let any = a != b && !held_out[a].is_empty() && pairs.without() < pairs.len();
+                part.pairs.push(any.then_some(pairs));
+            }
+        }
+        let mut words = Vec::new();
+        for (text, data) in modalities.iter().enumerate() {
+            let Preparation::Text(vocabulary) = &data.preparation else { continue };
+            let (seen, unseen) = (training.train(&data.name)?, training.validation(&data.name)?);
+            let texts = |view: &crate::data::View<'_>| -> Vec<(String, String)> {
+                let one = |at| Some((view.id(at).to_owned(), view.text(at)?.to_owned()));
+                (0..view.len()).filter_map(one).collect()
+            };
+            let texts = [texts(&seen), texts(&unseen)].concat();
+            for (database, keys) in keys.iter().enumerate() {
+                let other = &modalities[database].preparation;
+                if database == text || other.is_text() {
+                    continue;
+                }
+                let texts = texts.iter().map(|(key, text)| (key.as_str(), text.as_str()));
+                let queries = WordQueries::new(vocabulary.analysis(), texts, keys, WORDS)?;
+                if !queries.is_empty() {
+                    words.push(Words { text, database, queries });
+                }
+            }
+        }
+        Ok(Some(ValidationSet { select, modalities: parts, words }))
     }
-    let mut coded = Vec::new();
-    for (data, tower) in modalities {
-        let codes = |rows: &Rows, items: &[usize]| -> Result<Codes> {
-            Ok(Codes::from_signs(bits, &outputs(tower, rows, items, &|_| {})?)?)
+
+    /// The metrics of these towers.
+    pub(crate) fn validate(
+        &self,
+        bits: Bits,
+        modalities: &[(&ModalityData, &Tower)],
+    ) -> Result<Validation> {
+        let mut coded = Vec::new();
+        for ((data, tower), part) in modalities.iter().zip(&self.modalities) {
+            let real = |rows: &Rows, items: &[usize]| outputs(tower, rows, items, &|_| {});
+            let held_out: Vec<usize> = (0..data.validation.len()).collect();
+            let own = real(&data.validation, &held_out)?;
+            let mut database = real(&data.rows, &part.database)?;
+            database.extend_from_slice(&own);
+            let labels = data.labels.select(&part.database);
+            coded.push(Coded {
+                name: data.name.clone(),
+                queries: Codes::from_signs(bits, &own)?,
+                query_labels: data.validation_labels.clone(),
+                database: Codes::from_signs(bits, &database)?,
+                database_labels: labels.concat(&data.validation_labels)?,
+            });
+        }
+        let labelled = coded.iter().any(|one| one.query_labels.classes() > 0);
+        let map = if labelled {
+            mean_map(&every_direction(&coded, &Options::default(), &|_| {})?)
+        } else {
+            None
         };
-        let held_out: Vec<usize> = (0..data.validation.len()).collect();
-        coded.push(Coded {
-            name: data.name.clone(),
-            queries: codes(&data.validation, &held_out)?,
-            query_labels: data.validation_labels.clone(),
-            database: codes(&data.rows, &data.validation_database)?,
-            database_labels: data.labels.select(&data.validation_database),
-        });
+        let mut recalls = Vec::new();
+        for (from, part) in coded.iter().zip(&self.modalities) {
+            for (to, pairs) in coded.iter().zip(&part.pairs) {
+                if let Some(pairs) = pairs {
+                    let scores = Scores::hamming(&from.queries, &to.database)?;
+                    recalls.push(known_item(&scores, pairs)?.r10);
+                }
+            }
+        }
+        let mut typed = Vec::new();
+        for Words { text, database, queries } in &self.words {
+            let (data, tower) = modalities[*text];
+            let rows = data.preparation.rows(Features::Text(queries.words.clone()))?;
+            let all: Vec<usize> = (0..rows.len()).collect();
+            let codes = Codes::from_signs(bits, &outputs(tower, &rows, &all, &|_| {})?)?;
+            let scores = Scores::hamming(&codes, &coded[*database].database)?;
+            typed.push(words(&scores, &queries.relevant)?.p5_possible);
+        }
+        let (recall, words) = (mean(&recalls), mean(&typed));
+        let every: Vec<f64> = [map, recall, words].into_iter().flatten().collect();
+        let balanced = mean(&every).unwrap_or(0.0);
+        let chosen = match self.select {
+            Select::Map => map,
+            Select::Recall => recall,
+            Select::Words => words,
+            Select::Balanced => None,
+        };
+        Ok(Validation { map, recall, words, score: chosen.unwrap_or(balanced) })
     }
-    Ok(mean_map(&every_direction(&coded, &Options::default(), &|_| {})?))
+}
+
+/// Training items of the validation database, so that the share of unseen items is that of the test.
+fn seen_items(seen: usize, unseen: usize, share: f64, most: usize) -> usize {
+    let wanted = if share > 0.0 {
+        unseen as f64 * (1.0 - share) / share
+    } else {
+        most as f64
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "a count")]
+    #[expect(clippy::cast_sign_loss, reason = "not negative")]
+    let wanted = wanted.round() as usize;
+    wanted.clamp(1, most.max(1)).min(seen)
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
