@@ -30,7 +30,7 @@ use crate::data::Training;
 use crate::method::{self, Method, MethodInfo};
 use crate::prepare::Preparation;
 use crate::tower::Shape;
-use crate::train::{Callback, Fitted, Select, TrainingSession};
+use crate::train::{Callback, Fitted, RotationChoice, Select, TrainingSession};
 use crate::{Error, Result};
 pub use modality::BatchNorm;
 pub(crate) use modality::{Finetune, ModalityConfig};
@@ -81,6 +81,10 @@ struct File {
     validation_database: usize,
     /// The validation metric that chooses the best epoch: map, recall, words or balanced.
     select: Select,
+    /// The rotation of outputs after a gradient training: auto (validation decides), none, mean, itq
+    /// or mean+itq; default: auto for jcch+, none for others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rotation: Option<RotationChoice>,
     /// Settings of single modalities.
     modality: BTreeMap<String, modality::File>,
 }
@@ -102,6 +106,7 @@ impl Default for File {
             validation: 0.05,
             validation_database: 4000,
             select: Select::default(),
+            rotation: None,
             modality: BTreeMap::new(),
         }
     }
@@ -282,6 +287,11 @@ impl Config {
 
     pub(crate) fn validation_database(&self) -> usize {
         self.file.validation_database
+    }
+
+    pub(crate) fn rotation(&self) -> RotationChoice {
+        let default = if self.info.rotates { RotationChoice::Auto } else { RotationChoice::None };
+        self.file.rotation.unwrap_or(default)
     }
 
     pub(crate) fn select(&self) -> Select {

@@ -16,6 +16,7 @@ use crate::data::Features;
 use crate::encode::Encoder;
 use crate::method::ModalityData;
 use crate::prepare::{Preparation, Rows};
+use crate::rotation::Rotation;
 use crate::tower::{Matrix, Shape, Tower};
 use crate::{Error, Result};
 
@@ -76,6 +77,16 @@ impl Model {
         centres: Vec<f32>,
     ) -> Model {
         Model { bits, labels, modalities, centres }
+    }
+
+    /// Rotates the outputs of every modality, and the centres with them.
+    pub(crate) fn rotate(&mut self, rotation: &Rotation) {
+        for (m, one) in self.modalities.iter_mut().enumerate() {
+            if let Some(tower) = rotation.folded(m, &one.tower) {
+                one.tower = tower;
+            }
+        }
+        rotation.apply_to_centres(&mut self.centres);
     }
 
     /// The names of the labels it was trained with.

@@ -61,6 +61,7 @@ pub(super) const INFO: MethodInfo = MethodInfo {
     seeded: false,
     codes: true,
     networks: false,
+    rotates: false,
 };
 
 pub(super) const SECTIONS: &[&str] = &[Settings::SECTION];

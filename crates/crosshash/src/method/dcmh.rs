@@ -84,6 +84,7 @@ pub(super) const INFO: MethodInfo = MethodInfo {
     seeded: true,
     codes: true,
     networks: false,
+    rotates: false,
 };
 
 /// DCMH.

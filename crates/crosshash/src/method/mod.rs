@@ -89,6 +89,8 @@ pub struct MethodInfo {
     pub codes: bool,
     /// Whether it can fine-tune a network on pictures.
     pub networks: bool,
+    /// Whether its outputs are rotated after training where validation improves.
+    pub rotates: bool,
 }
 
 /// How a method learns.

@@ -29,6 +29,7 @@
 mod arrays;
 mod epoch;
 mod objective;
+mod rotate;
 mod validate;
 
 pub(crate) use epoch::Terms;
@@ -45,6 +46,7 @@ use crate::data::Training;
 use crate::method::{Begun, ClosedForm, Method};
 use crate::model::Model;
 use crate::{Error, Result};
+pub use rotate::RotationChoice;
 pub(crate) use validate::ValidationSet;
 pub use validate::{Select, Validation};
 
@@ -69,6 +71,8 @@ pub struct Fitted {
     pub history: Vec<Epoch>,
     /// The best epoch by validation, from 1; without validation, the last.
     pub best_epoch: Option<usize>,
+    /// The rotation of the outputs that was applied at the end, if any.
+    pub rotation: Option<&'static str>,
 }
 
 /// A training in progress; [`Config::begin`] starts one.
@@ -201,18 +205,30 @@ impl TrainingSession {
         }
         let best = self.best.take();
         let epoch = self.state.history.len();
-        let model = match self.work {
+        let mut rotation = None;
+        let mut model = match self.work {
             Work::Gradient(mut objective) => {
                 if let Some(best) = best {
                     objective.restore(best, false, Position { epoch, step: 0 })?;
                 }
                 objective.flush();
+                rotation = rotate::choose(
+                    self.config.rotation(),
+                    self.config.bits(),
+                    self.config.seed(),
+                    self.validation.as_ref(),
+                    &objective.towers(),
+                )?;
                 objective.into_model(self.labels)?
             }
             Work::ClosedForm(solver) => solver.into_model(self.labels)?,
         };
+        if let Some((_, rotation)) = &rotation {
+            model.rotate(rotation);
+        }
+        let rotation = rotation.map(|(steps, _)| steps.name());
         let State { history, best: best_epoch, .. } = self.state;
-        Ok(Fitted { model, history, best_epoch })
+        Ok(Fitted { model, history, best_epoch, rotation })
     }
 
     /// Writes everything that is needed to go on into one file, with a note of the caller (say, the

@@ -63,6 +63,7 @@ pub(super) const INFO: MethodInfo = MethodInfo {
     seeded: true,
     codes: true,
     networks: true,
+    rotates: false,
 };
 
 /// The section `[jcch]`.

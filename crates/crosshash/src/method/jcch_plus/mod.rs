@@ -37,6 +37,7 @@ pub(super) const ENTRY: Entry = Entry {
         title: "JCCH with instance, similarity and text terms: finds items, not only groups",
         cost: "O(n (towers + r C + r queue))",
         labels: false,
+        rotates: true,
         ..jcch::INFO
     },
     sections: &[jcch::Settings::SECTION, Plus::SECTION],

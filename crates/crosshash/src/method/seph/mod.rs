@@ -114,6 +114,7 @@ const INFO: MethodInfo = MethodInfo {
     seeded: true,
     codes: true,
     networks: false,
+    rotates: false,
 };
 
 #[derive(Debug)]
