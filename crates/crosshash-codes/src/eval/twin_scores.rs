@@ -227,7 +227,7 @@ proptest! {
             prop_assert!(close(found.mean_rank, over(&|gains| first_rank(gains) as f64)));
             prop_assert_eq!(typed.queries, asked.len());
             prop_assert!(close(typed.p5, over(&|gains| hits(gains, 5) / 5.0)));
-            let possible = |gains: &[_]| hits(gains, 5) / hits(gains, n).min(5.0);
+            let possible = |gains: &[f64]| hits(gains, 5) / hits(gains, n).min(5.0);
             prop_assert!(close(typed.p5_possible, over(&|gains| possible(gains))));
             prop_assert!(close(typed.p10, over(&|gains| hits(gains, 10) / 10.0)));
             prop_assert!(close(typed.ndcg10, over(&|gains| twin_ndcg(gains, 10))));
