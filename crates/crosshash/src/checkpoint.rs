@@ -7,10 +7,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use crosshash_codes::write::atomically_at;
+use rayon::prelude::*;
 use safetensors::SafeTensorError;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
 use crate::{Error, Result};
+
+/// Numbers a thread takes at a time.
+const BLOCK: usize = 1 << 15;
 
 /// A matrix by rows.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +69,28 @@ impl Arrays {
         self.0 = outside;
         let cut = inside.into_iter().map(|(k, a)| (k[prefix.len()..].to_owned(), a));
         Some(Arrays(cut.collect())).filter(|arrays| !arrays.0.is_empty())
+    }
+
+    /// Moves every value by this share of its difference to another's; refuses other names or
+    /// sizes.
+    #[allow(dead_code, reason = "until jcch+ uses it")]
+    pub(crate) fn approach(&mut self, other: &Arrays, share: f32) -> Result<()> {
+        let alike = |(a, b): (&Array, &Array)| a.values.len() == b.values.len();
+        let same = self.0.keys().eq(other.0.keys())
+            && self.0.values().zip(other.0.values()).all(alike);
+        if !same {
+            return Err(Error::content(
+                "arrays of other names or sizes cannot be averaged",
+            ));
+        }
+        for (own, other) in self.0.values_mut().zip(other.0.values()) {
+            let cells =
+                own.values.par_chunks_mut(BLOCK).zip(other.values.par_chunks(BLOCK));
+            cells.for_each(|(own, other)| {
+                own.iter_mut().zip(other).for_each(|(a, b)| *a += share * (b - *a));
+            });
+        }
+        Ok(())
     }
 
     /// Writes all, with a text.

@@ -11,6 +11,24 @@
 //! A row without gradient follows `(p, v) <- A (p, v)` with
 //! `A = [[1 - eta w, -eta m], [w, m]]`, so k idle steps are one product with `A^k`
 //! ([`Sgd::idle`]): rows of a sparse layer are brought up to date when they are next used.
+//!
+//! Beside it: Adam (`optimise/adam.rs`), learning rates over time (`optimise/schedule.rs`) and
+//! averaged weights (`optimise/average.rs`).
+
+#[allow(dead_code, reason = "until jcch+ uses it")]
+mod adam;
+#[allow(dead_code, reason = "until jcch+ uses it")]
+mod average;
+#[allow(dead_code, reason = "until jcch+ uses it")]
+mod schedule;
+
+#[allow(unused_imports, reason = "until jcch+ uses it")]
+pub(crate) use adam::{Adam, Moments};
+#[allow(unused_imports, reason = "until jcch+ uses it")]
+pub(crate) use average::Average;
+pub(crate) use schedule::schedule;
+#[allow(unused_imports, reason = "until jcch+ uses it")]
+pub(crate) use schedule::{cosine, held};
 
 use burn_tensor::{Device, Gradients, Tensor, TensorData};
 use rayon::prelude::*;
@@ -69,15 +87,6 @@ impl Sgd {
 fn product(a: [[f64; 2]; 2], b: [[f64; 2]; 2]) -> [[f64; 2]; 2] {
     let cell = |i: usize, j: usize| a[i][0] * b[0][j] + a[i][1] * b[1][j];
     [[cell(0, 0), cell(0, 1)], [cell(1, 0), cell(1, 1)]]
-}
-
-/// The learning rate over time: times 0.1 at 60 % and again at 85 % of the epochs.
-pub(crate) fn schedule(rate: f32, epoch: usize, epochs: usize) -> f32 {
-    match epoch * 100 {
-        at if at >= epochs * 85 => rate * 0.01,
-        at if at >= epochs * 60 => rate * 0.1,
-        _ => rate,
-    }
 }
 
 /// A learnt matrix with its velocity.
@@ -202,14 +211,5 @@ mod tests {
             assert!((a[0][0] * p0 + a[0][1] * v0 - f64::from(p[0])).abs() < 1e-5);
             assert!((a[1][0] * p0 + a[1][1] * v0 - f64::from(v[0])).abs() < 1e-5);
         }
-    }
-
-    #[test]
-    fn the_rate_falls_twice() {
-        let at = |epoch| schedule(1.0, epoch, 20);
-        assert_eq!(
-            [at(0), at(11), at(12), at(16), at(17), at(19)],
-            [1.0, 1.0, 0.1, 0.1, 0.01, 0.01]
-        );
     }
 }

@@ -118,6 +118,22 @@ impl Preparation {
         }
     }
 
+    /// The same, texts scaled so that rows as long as `now` become as long as `wanted`: a text
+    /// and a picture then start with first layers that learn equally fast. Other preparations
+    /// stay as they are.
+    #[must_use]
+    pub fn scale_texts(self, now: f64, wanted: f64) -> Preparation {
+        match self {
+            Preparation::Text(vocabulary) if now > 0.0 => {
+                #[expect(clippy::cast_possible_truncation, reason = "features are single")]
+                let factor = (wanted / now) as f32;
+                let scale = vocabulary.scale() * factor;
+                Preparation::Text(vocabulary.with_scale(scale))
+            }
+            other => other,
+        }
+    }
+
     /// Numbers per row.
     pub fn width(&self) -> usize {
         match self {
@@ -231,6 +247,28 @@ impl Rows {
         Ok(Rows::Dense(Dense::from_floats(kernel.len(), out)?, Normaliser::None))
     }
 
+    /// The root of the mean squared length of rows; of at most `most` of them, evenly spaced.
+    #[allow(dead_code, reason = "until jcch+ uses it")]
+    pub(crate) fn typical_length(&self, most: usize) -> Result<f64> {
+        let every = self.len().div_ceil(most.max(1)).max(1);
+        let items: Vec<usize> = (0..self.len()).step_by(every).collect();
+        let mut sum = 0.0;
+        for block in items.chunks(BLOCK) {
+            let square = |x: &f32| f64::from(*x) * f64::from(*x);
+            sum += match self.batch(block)? {
+                Batch::Dense(rows) => rows.iter().map(square).sum::<f64>(),
+                Batch::Sparse(rows) => {
+                    let row = |item| rows.row(item).1.iter().map(square).sum::<f64>();
+                    (0..rows.len()).map(row).sum::<f64>()
+                }
+                Batch::Pixels(_) => {
+                    return Err(Error::content("pictures have no length before a network"));
+                }
+            };
+        }
+        Ok((sum / items.len().max(1) as f64).sqrt())
+    }
+
     /// The rows with these numbers.
     pub(crate) fn batch(&self, items: &[usize]) -> Result<Batch> {
         match self {
@@ -258,5 +296,38 @@ impl Rows {
             }
             _ => self.batch(items),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Analysis, Texts};
+
+    #[test]
+    fn scaled_texts_are_as_long_as_dense_rows() {
+        let dense = Dense::from_floats(2, vec![3.0, 4.0, 0.0, 1.0]).unwrap();
+        let dense = Rows::Dense(dense, Normaliser::None);
+        let wanted = dense.typical_length(100).unwrap();
+        assert!((wanted - 13.0_f64.sqrt()).abs() < 1e-12);
+        let texts: Texts =
+            ["a cat", "a dog and a cat", "rain"].iter().map(ToString::to_string).collect();
+        let vocabulary = Vocabulary::of_texts(&texts, &Analysis::default());
+        let preparation = Preparation::Text(vocabulary);
+        let rows = |p: &Preparation| p.rows(Features::Text(texts.clone())).unwrap();
+        let now = rows(&preparation).typical_length(100).unwrap();
+        let scaled = preparation.scale_texts(now, wanted);
+        let length = rows(&scaled).typical_length(100).unwrap();
+        assert!((length - wanted).abs() < 1e-5, "{length} for {wanted}");
+        // Saved with the model.
+        let saved = serde_json::to_string(&scaled).unwrap();
+        assert_eq!(serde_json::from_str::<Preparation>(&saved).unwrap(), scaled);
+    }
+
+    #[test]
+    fn only_every_so_many_rows_are_read() {
+        let dense = Dense::from_floats(1, vec![1.0, 9.0, 1.0, 9.0]).unwrap();
+        let rows = Rows::Dense(dense, Normaliser::None);
+        assert!((rows.typical_length(2).unwrap() - 1.0).abs() < 1e-12);
     }
 }

@@ -72,6 +72,8 @@ enum KindArg {
     Exact,
     /// The improved bound over a sample of anchors (Algorithm 1).
     Anchors,
+    /// The improved bound, rare labels and large overlaps weighing more.
+    Graded,
     /// q = 1/|Y|, u = 1 (JCCH-B).
     Scul,
     /// Closed forms for balanced, uncorrelated labels.
@@ -137,6 +139,7 @@ fn options(args: &Args) -> Options {
         KindArg::Auto => Kind::Auto,
         KindArg::Exact => Kind::Exact,
         KindArg::Anchors => Kind::Anchors,
+        KindArg::Graded => Kind::Graded,
         KindArg::Scul => Kind::Scul,
         KindArg::Balanced => Kind::Balanced,
         KindArg::Uniform => Kind::Uniform,

@@ -56,7 +56,10 @@ pub use read::{READERS, Reader};
 pub use sparse::Sparse;
 pub use split::{Part, Parts, Split};
 pub use split_spec::{Selection, SplitSpec};
-pub use text::{Analyser, Analysis, Language, Vocabulary, Weights};
+pub use text::{
+    Analyser, Analysis, KeptWords, Language, NGrams, TextAugmentation, TokenizedTexts,
+    Vocabulary, Weights,
+};
 pub use training::Training;
 
 use crate::{Error, Result};

@@ -76,7 +76,7 @@ fn against(
 }
 
 /// 1 for every item from `from` on that shares a label with a row of labels, else 0.
-fn share(row: &[u64], other: &Labels, from: usize, out: &mut [f32]) {
+pub(super) fn share(row: &[u64], other: &Labels, from: usize, out: &mut [f32]) {
     let stride = other.stride();
     let words = &other.words()[from * stride..][..out.len() * stride];
     match *row {
@@ -116,7 +116,7 @@ fn slopes(row: &mut [f32], similar: &[f32]) -> f64 {
 
 /// `e^x` for x <= 0, by `2^(k + r)` and a polynomial in r, |r| <= 1/2.
 #[inline]
-fn exponential(x: f32) -> f32 {
+pub(super) fn exponential(x: f32) -> f32 {
     use std::f32::consts::{LN_2, LOG2_E};
     const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to a whole number
     let power = (x * LOG2_E).max(-126.0);

@@ -13,19 +13,39 @@
 //! assert!(loss.abs() < 1e-6);
 //! ```
 
+#[allow(dead_code, reason = "until jcch+ uses it")]
+mod balance;
 mod classifier;
+#[allow(dead_code, reason = "until jcch+ uses it")]
+mod cosine_likelihood;
+#[allow(dead_code, reason = "until jcch+ uses it")]
+mod instance;
 mod likelihood;
 mod pair;
 mod quantisation;
+#[allow(dead_code, reason = "until jcch+ uses it")]
+mod queue;
+#[allow(dead_code, reason = "until jcch+ uses it")]
+mod tight_unary;
 mod unary;
 
+#[allow(unused_imports, reason = "until jcch+ uses it")]
+pub(crate) use balance::{Balance, balance};
 pub(crate) use classifier::classifier;
+#[allow(unused_imports, reason = "until jcch+ uses it")]
+pub(crate) use cosine_likelihood::{cosine_likelihood, queue_likelihood};
+#[allow(unused_imports, reason = "until jcch+ uses it")]
+pub(crate) use instance::{QueuedColumns, instance};
 pub(crate) use likelihood::likelihood;
 pub(crate) use pair::pair;
 pub(crate) use quantisation::quantisation;
+#[allow(unused_imports, reason = "until jcch+ uses it")]
+pub(crate) use queue::OutputQueue;
+#[allow(unused_imports, reason = "until jcch+ uses it")]
+pub(crate) use tight_unary::tight_unary;
 pub(crate) use unary::unary;
 
-use burn_tensor::Tensor;
+use burn_tensor::{Tensor, activation::log_sigmoid};
 
 /// Squared lengths below this count as this much, which keeps every root differentiable.
 const TINY: f64 = 1e-12;
@@ -33,6 +53,22 @@ const TINY: f64 = 1e-12;
 /// The Euclidean length of each row, n x 1.
 fn lengths(rows: Tensor<2>) -> Tensor<2> {
     rows.square().sum_dim(1).clamp_min(TINY).sqrt()
+}
+
+/// Each row divided by its length.
+fn unit_rows(rows: Tensor<2>) -> Tensor<2> {
+    rows.clone() / lengths(rows)
+}
+
+/// `log(1 + e^x)`.
+fn softplus<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    log_sigmoid(x.neg()).neg()
+}
+
+/// `log sum_j e^z_ij`, n x 1.
+fn log_sum_exp(z: Tensor<2>) -> Tensor<2> {
+    let largest = z.clone().detach().max_dim(1);
+    (z - largest.clone()).exp().sum_dim(1).log() + largest
 }
 
 /// What the tests of all terms share: f64 tensors and slopes by central differences.

@@ -45,7 +45,7 @@ pub(crate) fn unary(
 }
 
 /// Euclidean distances of every output to every centre, n x C.
-fn distances(outputs: Tensor<2>, centres: Tensor<2>) -> Tensor<2> {
+pub(super) fn distances(outputs: Tensor<2>, centres: Tensor<2>) -> Tensor<2> {
     let f2 = outputs.clone().square().sum_dim(1); // n x 1
     let c2 = centres.clone().square().sum_dim(1).transpose(); // 1 x C
     let products = outputs.matmul(centres.transpose()); // n x C

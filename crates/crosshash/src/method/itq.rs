@@ -123,13 +123,13 @@ fn solve(
 }
 
 /// A random k x r matrix with orthonormal rows, k <= r.
-fn start(k: usize, r: usize, rng: &mut ChaCha8Rng) -> Matrix {
+pub(crate) fn start(k: usize, r: usize, rng: &mut ChaCha8Rng) -> Matrix {
     let values = normal(k * r, 1.0, rng).into_iter().map(f64::from).collect();
     nearest_rotation(&Matrix { columns: r, values })
 }
 
 /// One round: codes for the rotation, the rotation for the codes; gives |B - V R|^2 between.
-fn turn(v: &Matrix, rotation: &Matrix) -> (Matrix, f64) {
+pub(crate) fn turn(v: &Matrix, rotation: &Matrix) -> (Matrix, f64) {
     let turned = v.matmul(rotation);
     let sign = |x: &f64| if *x >= 0.0 { 1.0 } else { -1.0 };
     let values: Vec<f64> = turned.values.iter().map(sign).collect();

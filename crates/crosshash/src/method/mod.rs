@@ -10,7 +10,7 @@ mod closed_form;
 mod cosine;
 mod cvh;
 mod dcmh;
-mod itq;
+pub(crate) mod itq;
 pub(crate) mod jcch;
 mod jcch_dcmh;
 pub(crate) mod jcch_plus;

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! One file per recipe: `exact` and `anchors` for the improved bound of the JCCH paper,
-//! `scul` for JCCH-B, `balanced` for the closed forms. [`supervise`] chooses.
+//! `graded` for the same with graded pairs, `scul` for JCCH-B, `balanced` for the closed forms. [`supervise`] chooses.
 
 mod anchors;
 mod balanced;
@@ -13,6 +13,7 @@ mod beta;
 mod bound;
 mod coefficients;
 mod exact;
+mod graded;
 mod groups;
 mod overlap;
 mod pairwise;
@@ -23,6 +24,7 @@ pub use anchors::{draw as draw_anchors, from_anchors};
 pub use balanced::{Balanced, balanced};
 pub use coefficients::{Coefficients, Part, Row};
 pub use exact::exact;
+pub use graded::graded;
 pub use groups::Groups;
 pub use scul::{scul, uniform};
 
@@ -46,6 +48,8 @@ pub enum Kind {
     Exact,
     /// The improved bound over a sample of anchors.
     Anchors,
+    /// The improved bound, rare labels and large overlaps weighing more.
+    Graded,
     /// `q = 1/|Y_i|`, `u = 1` (JCCH-B).
     Scul,
     /// The closed forms for balanced labels.
@@ -61,6 +65,7 @@ impl Kind {
             Kind::Auto => "auto",
             Kind::Exact => "exact",
             Kind::Anchors => "anchors",
+            Kind::Graded => "graded",
             Kind::Scul => "scul",
             Kind::Balanced => "balanced",
             Kind::Uniform => "uniform",
@@ -155,6 +160,7 @@ pub fn supervise(
             anchors = Some(drawn);
             found
         }
+        Kind::Graded => graded::of_groups(groups, options.include_self, progress),
         Kind::Scul => scul(labels),
         Kind::Uniform => uniform(labels),
         Kind::Balanced => {
@@ -163,7 +169,7 @@ pub fn supervise(
             found
         }
     };
-    let bound = matches!(kind, Kind::Exact | Kind::Anchors);
+    let bound = matches!(kind, Kind::Exact | Kind::Anchors | Kind::Graded);
     match options.scale {
         Scale::MeanOne => scale *= coefficients.rescale(),
         Scale::Paper if bound => scale = coefficients.rescale(),

@@ -14,6 +14,8 @@
 //! On pictures x is what a network gives for them (`tuned.rs`), which is learnt with the rest.
 
 mod dense;
+#[allow(dead_code, reason = "until jcch+ uses it")]
+mod dropout;
 mod first;
 mod sparse;
 mod tuned;
@@ -30,6 +32,8 @@ use crate::network::{Architecture, Network};
 use crate::optimise::{Sgd, floats};
 use crate::step_seed::StepSeed;
 use dense::DenseLayer;
+#[allow(unused_imports, reason = "until jcch+ uses it")]
+pub(crate) use dropout::dropout;
 use first::FirstLayer;
 use sparse::SparseLayer;
 pub(crate) use tuned::Depth;
@@ -40,7 +44,7 @@ use tuned::{NETWORK, TunedLayer, unnamed};
 const HEADS: f64 = 0.01;
 
 const HIDDEN: [&str; 2] = ["hidden.weight", "hidden.bias"];
-const HEADS_OF: [&str; 2] = ["heads.weight", "heads.bias"];
+pub(crate) const HEADS_OF: [&str; 2] = ["heads.weight", "heads.bias"];
 
 const FORM: &str = "a tower is made for the form of its features";
 

@@ -33,6 +33,9 @@ pub struct Analysis {
     pub max_terms: Option<usize>,
     /// How a term counts (default: binary).
     pub weights: super::Weights,
+    /// Character n-grams of the words as further terms (default: none).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ngrams: Option<super::NGrams>,
 }
 
 impl Default for Analysis {
@@ -47,6 +50,7 @@ impl Default for Analysis {
             max_share: 1.0,
             max_terms: None,
             weights: super::Weights::Binary,
+            ngrams: None,
         }
     }
 }

@@ -9,12 +9,17 @@
 //! count    tf
 //! tf-idf   tf (1 + ln((1 + n) / (1 + df))), the row then of length 1   (scikit-learn's)
 //! ```
+//!
+//! Character n-grams of the words (`ngrams.rs`), if there are any, are further terms with columns
+//! of their own after those of the words, weighed likewise and times their own weight. They are
+//! kept by the number of words of the vocabulary that have them; an unknown word has them, too.
+//! At last every row is multiplied by one scale ([`Vocabulary::with_scale`]), 1 unless set.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Analyser, Analysis};
+use super::{Analyser, Analysis, NGrams};
 use crate::data::{Sparse, Texts, Training, View};
 use crate::{Error, Result};
 
@@ -36,12 +41,25 @@ pub struct Vocabulary {
     analysis: Analysis,
     texts: usize,
     terms: BTreeMap<String, Term>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    ngrams: BTreeMap<String, Term>,
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    scale: f32,
+}
+
+fn one() -> f32 {
+    1.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+fn is_one(scale: &f32) -> bool {
+    *scale == 1.0
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Term {
-    column: u32,
-    texts: usize,
+pub(super) struct Term {
+    pub(super) column: u32,
+    pub(super) texts: usize, // training texts that hold it
 }
 
 impl Vocabulary {
@@ -52,12 +70,33 @@ impl Vocabulary {
         analysis: &Analysis,
     ) -> Result<Vocabulary> {
         let view = training.train(modality)?;
+        let texts: Vec<&str> =
+            (0..view.len()).map(|at| text_of(&view, at)).collect::<Result<_>>()?;
+        let (vocabulary, all) = Vocabulary::learn(&texts, analysis);
+        if vocabulary.terms.is_empty() {
+            return Err(Error::content(format!(
+                "no term of modality {modality} is left of {all} in {} training texts; lower \
+                 min_texts or min_length",
+                view.len()
+            )));
+        }
+        Ok(vocabulary)
+    }
+
+    /// Learns the terms of some texts.
+    pub fn of_texts(texts: &Texts, analysis: &Analysis) -> Vocabulary {
+        let texts: Vec<&str> = (0..texts.len()).map(|item| texts.get(item)).collect();
+        Vocabulary::learn(&texts, analysis).0
+    }
+
+    /// The vocabulary, and how many terms there were before some were left out.
+    fn learn(texts: &[&str], analysis: &Analysis) -> (Vocabulary, usize) {
         let analyser = Analyser::new(analysis);
         let mut counts: HashMap<String, usize> = HashMap::new();
         let mut seen: HashSet<String> = HashSet::new();
-        for at in 0..view.len() {
+        for text in texts {
             seen.clear();
-            analyser.terms(text_of(&view, at)?, |term| {
+            analyser.terms(text, |term| {
                 if !seen.contains(term) {
                     seen.insert(term.to_owned());
                 }
@@ -67,20 +106,105 @@ impl Vocabulary {
             }
         }
         let all = counts.len();
-        let terms = choose(counts, view.len(), analysis);
-        if terms.is_empty() {
-            return Err(Error::content(format!(
-                "no term of modality {modality} is left of {all} in {} training texts; lower \
-                 min_texts or min_length",
-                view.len()
-            )));
+        let terms = choose(counts, texts.len(), analysis);
+        let mut vocabulary = Vocabulary {
+            analysis: analysis.clone(),
+            texts: texts.len(),
+            terms,
+            ngrams: BTreeMap::new(),
+            scale: 1.0,
+        };
+        if let Some(ngrams) = &analysis.ngrams {
+            vocabulary.ngrams = vocabulary.choose_ngrams(ngrams, &analyser, texts);
         }
-        Ok(Vocabulary { analysis: analysis.clone(), texts: view.len(), terms })
+        (vocabulary, all)
     }
 
-    /// How many terms there are: the width of the rows.
+    /// The n-grams that enough words have, with the number of texts that hold them.
+    fn choose_ngrams(
+        &self,
+        ngrams: &NGrams,
+        analyser: &Analyser,
+        texts: &[&str],
+    ) -> BTreeMap<String, Term> {
+        let mut words: HashMap<String, usize> = HashMap::new();
+        let mut seen: HashSet<String> = HashSet::new();
+        for word in self.terms.keys() {
+            ngrams.of(word, |ngram| {
+                if seen.insert(ngram.to_owned()) {
+                    *words.entry(ngram.to_owned()).or_default() += 1;
+                }
+            });
+            seen.clear();
+        }
+        let mut kept: Vec<(String, usize)> =
+            words.into_iter().filter(|(_, words)| *words >= ngrams.min_words).collect();
+        kept.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        kept.truncate(ngrams.max_terms);
+        let mut texts_of: HashMap<String, usize> =
+            kept.into_iter().map(|(ngram, _)| (ngram, 0)).collect();
+        for text in texts {
+            seen.clear();
+            analyser.terms(text, |term| {
+                ngrams.of(term, |ngram| {
+                    if !seen.contains(ngram) {
+                        seen.insert(ngram.to_owned());
+                    }
+                });
+            });
+            for ngram in &seen {
+                texts_of.entry(ngram.clone()).and_modify(|texts| *texts += 1);
+            }
+        }
+        let ordered: BTreeMap<String, usize> = texts_of.into_iter().collect();
+        let columns = u32::try_from(self.terms.len()).unwrap_or(u32::MAX)..;
+        ordered
+            .into_iter()
+            .zip(columns)
+            .map(|((ngram, texts), column)| (ngram, Term { column, texts }))
+            .collect()
+    }
+
+    /// The same, every row multiplied by `scale`.
+    #[must_use]
+    pub fn with_scale(self, scale: f32) -> Vocabulary {
+        Vocabulary { scale, ..self }
+    }
+
+    /// What every row is multiplied by.
+    pub fn scale(&self) -> f32 {
+        self.scale
+    }
+
+    /// How texts are analysed.
+    pub fn analysis(&self) -> &Analysis {
+        &self.analysis
+    }
+
+    /// A term that is not an n-gram, if it is known.
+    pub(super) fn term(&self, word: &str) -> Option<Term> {
+        self.terms.get(word).copied()
+    }
+
+    /// Passes each known n-gram of a word to `take`.
+    pub(super) fn ngrams(&self, word: &str, mut take: impl FnMut(Term)) {
+        if let Some(ngrams) = &self.analysis.ngrams {
+            ngrams.of(word, |ngram| {
+                if let Some(&known) = self.ngrams.get(ngram) {
+                    take(known);
+                }
+            });
+        }
+    }
+
+    /// All terms and n-grams, by column.
+    pub(super) fn every_term(&self) -> impl Iterator<Item = Term> {
+        self.terms.values().chain(self.ngrams.values()).copied()
+    }
+
+    /// How many terms there are, with n-grams: the width of the rows.
     pub fn len(&self) -> usize {
-        self.terms.len()
+        self.terms.len() + self.ngrams.len()
     }
 
     /// Whether there are none.
@@ -88,26 +212,26 @@ impl Vocabulary {
         self.terms.is_empty()
     }
 
-    /// The terms with the number of training texts that hold them, by column.
+    /// The terms, without n-grams, with the number of training texts that hold them, by column.
     pub fn terms(&self) -> impl Iterator<Item = (&str, usize)> {
         self.terms.iter().map(|(term, known)| (term.as_str(), known.texts))
     }
 
-    /// One text as a sparse row; unknown terms count nothing.
+    /// One text as a sparse row; unknown terms count nothing but for their n-grams.
     pub fn row(&self, text: &str) -> Vec<(u32, f32)> {
-        let mut row = Row::default();
-        self.fill(&Analyser::new(&self.analysis), text, &mut row);
-        row.cells
+        let mut cells = Cells::default();
+        self.count(&Analyser::new(&self.analysis), text, &mut cells);
+        self.weigh(&mut cells).to_vec()
     }
 
     /// All texts in view as sparse rows.
     pub fn encode(&self, view: &View<'_>) -> Result<Sparse> {
         let analyser = Analyser::new(&self.analysis);
-        let mut row = Row::default();
+        let mut cells = Cells::default();
         let mut rows = Sparse::new(self.len());
         for at in 0..view.len() {
-            self.fill(&analyser, text_of(view, at)?, &mut row);
-            rows.push(&mut row.cells)?;
+            self.count(&analyser, text_of(view, at)?, &mut cells);
+            rows.push(self.weigh(&mut cells))?;
         }
         Ok(rows)
     }
@@ -115,51 +239,74 @@ impl Vocabulary {
     /// Many texts as sparse rows.
     pub fn rows(&self, texts: &Texts) -> Result<Sparse> {
         let analyser = Analyser::new(&self.analysis);
-        let mut row = Row::default();
+        let mut cells = Cells::default();
         let mut rows = Sparse::new(self.len());
         for item in 0..texts.len() {
-            self.fill(&analyser, texts.get(item), &mut row);
-            rows.push(&mut row.cells)?;
+            self.count(&analyser, texts.get(item), &mut cells);
+            rows.push(self.weigh(&mut cells))?;
         }
         Ok(rows)
     }
 
-    fn fill(&self, analyser: &Analyser, text: &str, row: &mut Row) {
-        row.counts.clear();
+    /// Counts the terms of a text.
+    fn count(&self, analyser: &Analyser, text: &str, cells: &mut Cells) {
         analyser.terms(text, |term| {
-            if let Some(known) = self.terms.get(term) {
-                row.counts.entry(known.column).or_insert((0, known.texts)).0 += 1;
+            if let Some(known) = self.term(term) {
+                cells.add(known, 1);
             }
+            self.ngrams(term, |known| cells.add(known, 1));
         });
-        row.cells.clear();
-        let weigh = |(&column, &(times, texts)): (&u32, &(usize, usize))| {
+    }
+
+    /// The row of what was counted, columns ascending; nothing is counted afterwards.
+    pub(super) fn weigh<'c>(&self, cells: &'c mut Cells) -> &'c mut [(u32, f32)] {
+        cells.row.clear();
+        let words = self.terms.len();
+        let own = self.analysis.ngrams.as_ref().map_or(1.0, |ngrams| ngrams.weight);
+        for (&column, &(times, texts)) in &cells.counts {
+            let mut weight = match self.analysis.weights {
+                Weights::Binary => 1.0,
+                Weights::Count => f64::from(times),
+                Weights::TfIdf => {
+                    let idf = ((1 + self.texts) as f64 / (1 + texts) as f64).ln() + 1.0;
+                    f64::from(times) * idf
+                }
+            };
+            if column as usize >= words {
+                weight *= own;
+            }
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "features are single precision"
             )]
-            let weight = match self.analysis.weights {
-                Weights::Binary => 1.0,
-                Weights::Count => times as f32,
-                Weights::TfIdf => {
-                    let idf = ((1 + self.texts) as f64 / (1 + texts) as f64).ln() + 1.0;
-                    (times as f64 * idf) as f32
-                }
-            };
-            (column, weight)
-        };
-        row.cells.extend(row.counts.iter().map(weigh));
-        if self.analysis.weights == Weights::TfIdf {
-            let length = row.cells.iter().map(|cell| cell.1 * cell.1).sum::<f32>().sqrt();
-            row.cells.iter_mut().for_each(|cell| cell.1 /= length);
+            cells.row.push((column, weight as f32));
         }
+        cells.counts.clear();
+        if self.analysis.weights == Weights::TfIdf {
+            let length = cells.row.iter().map(|cell| cell.1 * cell.1).sum::<f32>().sqrt();
+            if length > 0.0 {
+                cells.row.iter_mut().for_each(|cell| cell.1 /= length);
+            }
+        }
+        if self.scale != 1.0 {
+            cells.row.iter_mut().for_each(|cell| cell.1 *= self.scale);
+        }
+        &mut cells.row
     }
 }
 
-/// Room for one row, used again and again.
-#[derive(Default)]
-struct Row {
-    counts: BTreeMap<u32, (usize, usize)>,
-    cells: Vec<(u32, f32)>,
+/// The terms of one text: how often each occurs, and the row of that.
+#[derive(Debug, Default)]
+pub(super) struct Cells {
+    counts: BTreeMap<u32, (u32, usize)>, // by column: times, and training texts that hold it
+    row: Vec<(u32, f32)>,
+}
+
+impl Cells {
+    /// Counts a term.
+    pub(super) fn add(&mut self, term: Term, times: u32) {
+        self.counts.entry(term.column).or_insert((0, term.texts)).0 += times;
+    }
 }
 
 fn text_of<'a>(view: &View<'a>, at: usize) -> Result<&'a str> {

@@ -89,7 +89,7 @@ pub(crate) struct Settings {
     /// Weight decay of the centres; default `weight_decay`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) weight_decay_centres: Option<f64>,
-    /// auto, exact, anchors, scul, balanced or uniform; default: the method's.
+    /// auto, exact, anchors, graded, scul, balanced or uniform; default: the method's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) coefficients: Option<Kind>,
     /// Number of anchors that the coefficients are estimated from; default: all items if possible.

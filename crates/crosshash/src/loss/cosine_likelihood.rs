@@ -1,0 +1,288 @@
+//! Negative log-likelihood of pairwise similarities on cosines, in a batch and against a queue.
+//!
+//! DCMH's pairwise term (`likelihood.rs`) with bounded logits, so that it can be learnt together
+//! with the other terms (methods.md 16.3 no. 2). With a learnt scale kappa and offset b,
+//!
+//! ```text
+//! theta_ij = kappa cos(f_i, g_j) + b
+//! L        = 1/(n m) sum_ij ( log(1 + e^theta_ij) - S_ij theta_ij )
+//! ```
+//!
+//! S_ij is 1 if the items share a label, else 0. In a batch both sides learn
+//! ([`cosine_likelihood`]). Against a queue of m recent outputs of the other modality
+//! ([`queue_likelihood`]) only f, kappa and b do; the sums and their gradients
+//!
+//! ```text
+//! dL/dcos_ij = kappa (sigma(theta_ij) - S_ij) / (n m)
+//! dL/dkappa  = sum_ij cos_ij (sigma(theta_ij) - S_ij) / (n m),    dL/db likewise without cos
+//! ```
+//!
+//! are taken together in blocks of the queue: one product, one pass, one product back; neither S
+//! nor theta is kept. Departure: lengths are `sqrt(max(|f|^2, 1e-12))`.
+
+use burn_tensor::{Tensor, TensorData};
+use crosshash_codes::Labels;
+use rayon::prelude::*;
+
+use super::likelihood::{exponential, share};
+use super::{OutputQueue, softplus, unit_rows};
+use crate::gemm::{Factor, accumulate};
+use crate::optimise::floats;
+
+/// Slots of the queue at a time.
+const BLOCK: usize = 512;
+
+/// The term over the outputs `f`, n x r, and `g`, m x r, of two modalities; `similar` is S, n x
+/// m, and `scale` is 1 x 2: kappa and b.
+pub(crate) fn cosine_likelihood(
+    f: Tensor<2>,
+    g: Tensor<2>,
+    similar: Tensor<2>,
+    scale: Tensor<2>,
+) -> Tensor<1> {
+    let cosines = unit_rows(f).matmul(unit_rows(g).transpose());
+    let theta = cosines * scale.clone().narrow(1, 0, 1) + scale.narrow(1, 1, 1);
+    (softplus(theta.clone()) - similar * theta).mean()
+}
+
+/// The term over outputs `f`, n x r, with labels `own`, against a queue of the other modality,
+/// whose slots have the labels `other`; `scale` is 1 x 2: kappa and b. An empty queue gives 0.
+///
+/// # Panics
+/// If rows and labels do not fit.
+pub(crate) fn queue_likelihood(
+    f: Tensor<2>,
+    own: &Labels,
+    queue: &OutputQueue,
+    other: &Labels,
+    scale: Tensor<2>,
+) -> Tensor<1> {
+    let [n, bits] = f.dims();
+    assert_eq!(n, own.len(), "one row of labels per row of outputs");
+    assert_eq!(queue.len(), other.len(), "one row of labels per slot");
+    let unit = unit_rows(f);
+    let rows = floats(unit.clone().inner());
+    let at = floats(scale.clone().inner());
+    let sums = sums(&rows, own, queue.outputs(), other, bits, [at[0], at[1]]);
+    // A linear function of f and the scale that has the value and the slopes of the term.
+    let device = unit.device();
+    let weight = 1.0 / (n * queue.len()).max(1) as f64;
+    let slopes = Tensor::from_data(TensorData::new(sums.rows, [n, bits]), &device);
+    #[expect(clippy::cast_possible_truncation, reason = "training is in f32")]
+    let by_scale = [sums.kappa as f32, sums.offset as f32];
+    let by_scale = Tensor::<2>::from_data([by_scale], &device);
+    let linear = (unit * slopes).sum() + (scale * by_scale).sum();
+    let constant = linear.clone().detach();
+    (linear - constant + sums.value) * weight
+}
+
+/// The value and its slopes, not divided by n m.
+struct Sums {
+    value: f64,
+    rows: Vec<f32>, // by the unit rows
+    kappa: f64,
+    offset: f64,
+}
+
+impl Sums {
+    fn zero(cells: usize) -> Sums {
+        Sums { value: 0.0, rows: vec![0.0; cells], kappa: 0.0, offset: 0.0 }
+    }
+}
+
+/// Blocks depend on the length of the queue only, so the sums do not depend on threads.
+fn sums(
+    unit: &[f32],
+    own: &Labels,
+    queue: &[f32],
+    other: &Labels,
+    bits: usize,
+    scale: [f32; 2],
+) -> Sums {
+    let parts: Vec<Sums> = queue
+        .par_chunks(BLOCK * bits)
+        .enumerate()
+        .map(|(k, block)| against(unit, own, block, (other, k * BLOCK), bits, scale))
+        .collect();
+    parts.into_iter().fold(Sums::zero(unit.len()), |mut sum, part| {
+        sum.rows.iter_mut().zip(part.rows).for_each(|(a, b)| *a += b);
+        let (value, kappa) = (sum.value + part.value, sum.kappa + part.kappa);
+        Sums { value, kappa, offset: sum.offset + part.offset, ..sum }
+    })
+}
+
+/// The part of one block, whose slots begin at `from`.
+fn against(
+    unit: &[f32],
+    own: &Labels,
+    block: &[f32],
+    (other, from): (&Labels, usize),
+    bits: usize,
+    scale: [f32; 2],
+) -> Sums {
+    let m = block.len() / bits;
+    let mut cosines = vec![0.0_f32; own.len() * m];
+    let (rows, columns) = (Factor::whole(unit, bits), Factor::whole(block, bits));
+    accumulate(&mut cosines, 0.0, rows, columns.transposed(), false);
+    let mut sums = Sums::zero(unit.len());
+    let mut similar = vec![0.0_f32; m];
+    for (i, row) in cosines.chunks_exact_mut(m).enumerate() {
+        share(own.row(i), other, from, &mut similar);
+        let [value, kappa, offset] = slopes(row, &similar, scale);
+        sums.value += value;
+        sums.kappa += kappa;
+        sums.offset += offset;
+    }
+    let slopes = Factor::whole(&cosines, m);
+    accumulate(&mut sums.rows, 0.0, slopes, Factor::whole(block, bits), false);
+    sums
+}
+
+/// Value and slopes by kappa and b of one row of cosines, each of which becomes its own slope.
+fn slopes(row: &mut [f32], similar: &[f32], [kappa, offset]: [f32; 2]) -> [f64; 3] {
+    let mut sums = [0.0_f64; 3];
+    for (row, similar) in row.chunks_mut(64).zip(similar.chunks(64)) {
+        let (mut product, mut linear) = ([1.0_f32; 4], [0.0_f32; 4]);
+        let (mut by_kappa, mut by_offset) = ([0.0_f32; 4], [0.0_f32; 4]);
+        for (row, similar) in row.chunks_mut(4).zip(similar.chunks(4)) {
+            for (k, (x, s)) in row.iter_mut().zip(similar).enumerate() {
+                let theta = kappa * *x + offset;
+                let small = exponential(-theta.abs());
+                product[k] *= 1.0 + small; // at most 2^16
+                linear[k] += theta.max(0.0) - s * theta;
+                let sigma = if theta >= 0.0 { 1.0 } else { small } / (1.0 + small);
+                let slope = sigma - s;
+                by_kappa[k] += slope * *x;
+                by_offset[k] += slope;
+                *x = kappa * slope;
+            }
+        }
+        let wide = |x: [f32; 4]| x.iter().map(|&x| f64::from(x)).sum::<f64>();
+        let logarithm = product.iter().map(|&p| f64::from(p)).product::<f64>().ln();
+        sums[0] += logarithm + wide(linear);
+        sums[1] += wide(by_kappa);
+        sums[2] += wide(by_offset);
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use burn_tensor::Device;
+
+    use super::super::tests::{agrees, plain, random, stays_finite};
+    use super::*;
+
+    const R: usize = 4;
+
+    fn labels(n: usize, classes: usize, step: usize) -> Labels {
+        let one = |i: usize| vec![u32::try_from((i * step) % classes).unwrap()];
+        Labels::from_indices(classes, (0..n).map(one)).unwrap()
+    }
+
+    fn similar(own: &Labels, other: &Labels) -> Vec<f64> {
+        let cell = |i: usize, j: usize| f64::from(u8::from(own.shared(i, other, j) > 0));
+        (0..own.len()).flat_map(|i| (0..other.len()).map(move |j| cell(i, j))).collect()
+    }
+
+    fn twin(f: &[f64], g: &[f64], s: &[f64], scale: &[f64]) -> f64 {
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+        let (mut sum, m) = (0.0, g.len() / R);
+        for (i, f) in f.chunks_exact(R).enumerate() {
+            for (j, g) in g.chunks_exact(R).enumerate() {
+                let cosine = dot(f, g) / (dot(f, f) * dot(g, g)).sqrt();
+                let theta = scale[0] * cosine + scale[1];
+                sum += theta.exp().ln_1p() - s[i * m + j] * theta;
+            }
+        }
+        sum / s.len() as f64
+    }
+
+    #[test]
+    fn in_a_batch_equals_its_twin_in_value_and_slope() {
+        let (f, g) = (random(41, 3, R, 2.0), random(42, 5, R, 1.0));
+        let (s, scale) = (similar(&labels(3, 3, 1), &labels(5, 3, 2)), [8.0, -2.0]);
+        let (s_, k_) = (|| plain(&s, 5), || plain(&scale, 2));
+        let term = cosine_likelihood;
+        agrees(&f, R, |f| term(f, plain(&g, R), s_(), k_()), |f| twin(f, &g, &s, &scale));
+        agrees(&g, R, |g| term(plain(&f, R), g, s_(), k_()), |g| twin(&f, g, &s, &scale));
+        agrees(
+            &scale,
+            2,
+            |k| term(plain(&f, R), plain(&g, R), s_(), k),
+            |k| twin(&f, &g, &s, k),
+        );
+    }
+
+    #[test]
+    fn against_a_queue_equals_its_twin_in_value_and_slope() {
+        let device = Device::flex().autodiff();
+        #[expect(clippy::cast_possible_truncation, reason = "single precision is tested")]
+        let narrow = |x: &[f64]| -> Vec<f32> { x.iter().map(|&x| x as f32).collect() };
+        for (n, m, classes) in [(3, 5, 3), (2, BLOCK + 7, 130)] {
+            let (f, g) = (random(43, n, R, 2.0), random(44, m, R, 1.0));
+            let (own, other) = (labels(n, classes, 1), labels(m, classes, 2));
+            let (s, scale) = (similar(&own, &other), [6.0, -1.5]);
+            let mut queue = OutputQueue::new(R, m);
+            queue.push(&narrow(&g), &(0..m).collect::<Vec<_>>());
+            let leaf = |values: &[f64], columns: usize| {
+                let shape = [values.len() / columns, columns];
+                Tensor::<2>::from_data(TensorData::new(narrow(values), shape), &device)
+                    .require_grad()
+            };
+            let (at, k) = (leaf(&f, R), leaf(&scale, 2));
+            let loss = queue_likelihood(at.clone(), &own, &queue, &other, k.clone());
+            let found: f32 = loss.clone().into_scalar();
+            let wanted = twin(&f, &g, &s, &scale);
+            assert!((f64::from(found) - wanted).abs() < 1e-5, "{found} for {wanted}");
+            let grads = loss.backward();
+            let check = |gradient: Vec<f32>, x: &[f64], twin: &dyn Fn(&[f64]) -> f64| {
+                for (cell, found) in gradient.into_iter().enumerate() {
+                    let shifted = |d: f64| {
+                        let mut x = x.to_vec();
+                        x[cell] += d;
+                        twin(&x)
+                    };
+                    let slope = (shifted(1e-5) - shifted(-1e-5)) / 2e-5;
+                    let off = (f64::from(found) - slope).abs();
+                    assert!(
+                        off < 1e-5 * (1.0 + slope.abs()),
+                        "{cell}: {found} for {slope}"
+                    );
+                }
+            };
+            check(floats(at.grad(&grads).unwrap()), &f, &|f| twin(f, &g, &s, &scale));
+            check(floats(k.grad(&grads).unwrap()), &scale, &|k| twin(&f, &g, &s, k));
+        }
+    }
+
+    #[test]
+    fn an_empty_queue_gives_nothing() {
+        let queue = OutputQueue::new(R, 8);
+        let device = Device::flex().autodiff();
+        let f = Tensor::<2>::ones([2, R], &device).require_grad();
+        let scale = Tensor::<2>::from_data([[8.0, -2.0]], &device);
+        let none = Labels::from_indices(3, Vec::<Vec<u32>>::new()).unwrap();
+        let loss = queue_likelihood(f.clone(), &labels(2, 3, 1), &queue, &none, scale);
+        let value: f32 = loss.clone().into_scalar();
+        assert_eq!(value, 0.0);
+        let gradient = floats(f.grad(&loss.backward()).unwrap());
+        assert!(gradient.iter().all(|&x| x == 0.0));
+    }
+
+    #[test]
+    fn finite_far_out() {
+        let device = Device::flex().autodiff();
+        let mut queue = OutputQueue::new(R, 8);
+        queue.push(&[1.0; 3 * R], &[0, 1, 2]);
+        for scale in [[8.0, -2.0], [1e6, 0.0], [0.0, -1e6]] {
+            let scale = || Tensor::<2>::from_data([scale], &device);
+            let (own, other) = (labels(3, 3, 1), labels(3, 3, 1));
+            stays_finite(R, |f| queue_likelihood(f, &own, &queue, &other, scale()));
+            stays_finite(R, |f| {
+                let (g, s) = (Tensor::ones([3, R], &device), Tensor::ones([3, 3], &device));
+                cosine_likelihood(f, g, s, scale())
+            });
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! A queue of recent outputs of one modality: what a batch is compared with beyond itself.
+//!
+//! A ring buffer of fixed capacity. Rows are stored with length 1 and without history: nothing is
+//! learnt through them. Slots keep their place, so sums over the queue have one order, and a
+//! restored queue continues exactly.
+
+use burn_tensor::{Device, Tensor, TensorData};
+
+use crate::checkpoint::Arrays;
+use crate::{Error, Result};
+
+/// Item numbers are saved as two numbers below this, which single precision holds exactly.
+const LOW: usize = 1 << 16;
+
+/// Recent outputs of one modality and the items they belong to.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct OutputQueue {
+    bits: usize,
+    capacity: usize,
+    outputs: Vec<f32>, // by rows of `bits`, each of length 1
+    items: Vec<usize>, // invariant: one per row, at most `capacity`
+    next: usize,       // invariant: the slot that is written next, below `capacity`
+}
+
+impl OutputQueue {
+    /// An empty queue for at most `capacity` outputs of `bits` numbers.
+    pub(crate) fn new(bits: usize, capacity: usize) -> OutputQueue {
+        let capacity = capacity.max(1);
+        OutputQueue { bits, capacity, outputs: Vec::new(), items: Vec::new(), next: 0 }
+    }
+
+    /// How many outputs it holds.
+    pub(crate) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether it holds none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// The outputs in the order of their slots, by rows, each of length 1.
+    pub(crate) fn outputs(&self) -> &[f32] {
+        &self.outputs
+    }
+
+    /// The item of each slot.
+    pub(crate) fn items(&self) -> &[usize] {
+        &self.items
+    }
+
+    /// The outputs as a tensor, `len` x bits.
+    pub(crate) fn tensor(&self, device: &Device) -> Tensor<2> {
+        let data = TensorData::new(self.outputs.clone(), [self.len(), self.bits]);
+        Tensor::from_data(data, device)
+    }
+
+    /// Adds the outputs of some items, by rows, in place of the oldest.
+    ///
+    /// # Panics
+    /// If there is not one row per item.
+    pub(crate) fn push(&mut self, outputs: &[f32], items: &[usize]) {
+        assert_eq!(outputs.len(), items.len() * self.bits, "one row of outputs per item");
+        for (row, &item) in outputs.chunks_exact(self.bits).zip(items) {
+            let length = row.iter().map(|x| x * x).sum::<f32>().sqrt();
+            let scale = if length > 0.0 { 1.0 / length } else { 0.0 };
+            let unit = row.iter().map(|x| x * scale);
+            if self.items.len() < self.capacity {
+                self.outputs.extend(unit);
+                self.items.push(item);
+            } else {
+                let slot = &mut self.outputs[self.next * self.bits..][..self.bits];
+                slot.iter_mut().zip(unit).for_each(|(old, new)| *old = new);
+                self.items[self.next] = item;
+            }
+            self.next = (self.next + 1) % self.capacity;
+        }
+    }
+
+    /// 1 where a slot holds the partner of a row, else 0, by rows: the positives of an instance
+    /// loss. A row without partner (`None`) has no positives.
+    pub(crate) fn positives(&self, partners: &[Option<usize>]) -> Vec<f32> {
+        let mut mask = Vec::with_capacity(partners.len() * self.len());
+        for &partner in partners {
+            let same = |&item: &usize| f32::from(u8::from(Some(item) == partner));
+            mask.extend(self.items.iter().map(same));
+        }
+        mask
+    }
+
+    /// Adds all it holds to a checkpoint, under names that begin with `name`.
+    pub(crate) fn save(&self, name: &str, arrays: &mut Arrays) {
+        let split = |&item: &usize| [(item / LOW) as f32, (item % LOW) as f32];
+        let items = self.items.iter().flat_map(split).collect();
+        arrays.push(format!("{name}.outputs"), self.bits, self.outputs.clone());
+        arrays.push(format!("{name}.items"), 2, items);
+        let next = [(self.next / LOW) as f32, (self.next % LOW) as f32];
+        arrays.push(format!("{name}.next"), 2, next.to_vec());
+    }
+
+    /// Takes the state of a queue of the same size out of a checkpoint, as saved.
+    pub(crate) fn restore(&mut self, name: &str, arrays: &mut Arrays) -> Result<()> {
+        let outputs = arrays.take(&format!("{name}.outputs"))?;
+        let items = join(&arrays.take(&format!("{name}.items"))?.values);
+        let next = join(&arrays.take(&format!("{name}.next"))?.values);
+        let rows = outputs.values.len() / self.bits.max(1);
+        let whole = rows * self.bits == outputs.values.len() && rows == items.len();
+        let &[next] = &next[..] else {
+            return Err(Error::content(format!("{name}.next must hold one number")));
+        };
+        if !whole || rows > self.capacity || next >= self.capacity {
+            return Err(Error::content(format!(
+                "{name} does not fit: {} outputs of {} numbers for {} items, next slot {next}, in \
+                 a queue of {} outputs of {} numbers",
+                rows,
+                outputs.columns,
+                items.len(),
+                self.capacity,
+                self.bits
+            )));
+        }
+        (self.outputs, self.items, self.next) = (outputs.values, items, next);
+        Ok(())
+    }
+}
+
+/// Whole numbers from their high and low parts.
+fn join(parts: &[f32]) -> Vec<usize> {
+    #[expect(clippy::cast_possible_truncation, reason = "whole numbers, as saved")]
+    #[expect(clippy::cast_sign_loss, reason = "not negative, as saved")]
+    let whole = |x: f32| x as usize;
+    parts.chunks_exact(2).map(|part| whole(part[0]) * LOW + whole(part[1])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled() -> OutputQueue {
+        let mut queue = OutputQueue::new(2, 3);
+        queue.push(&[3.0, 4.0, 0.0, -2.0], &[7, 70_000]);
+        queue.push(&[1.0, 0.0, 0.0, 5.0], &[9, 20_000_003]);
+        queue
+    }
+
+    #[test]
+    fn the_oldest_go_first_and_rows_have_length_one() {
+        let queue = filled();
+        assert_eq!(queue.items(), [20_000_003, 70_000, 9]);
+        assert_eq!(queue.outputs(), [0.0, 1.0, 0.0, -1.0, 1.0, 0.0]);
+        assert_eq!(
+            queue.positives(&[Some(9), None, Some(70_000), Some(7)]),
+            [0., 0., 1., 0., 0., 0., 0., 1., 0., 0., 0., 0.]
+        );
+    }
+
+    #[test]
+    fn a_row_of_zeros_stays() {
+        let mut queue = OutputQueue::new(2, 3);
+        queue.push(&[0.0, 0.0], &[1]);
+        assert_eq!((queue.len(), queue.outputs()), (1, &[0.0, 0.0][..]));
+    }
+
+    #[test]
+    fn a_saved_queue_is_restored_exactly() {
+        for queue in [OutputQueue::new(2, 3), filled()] {
+            let mut arrays = Arrays::default();
+            queue.save("queue.image", &mut arrays);
+            let mut other = OutputQueue::new(2, 3);
+            other.restore("queue.image", &mut arrays.clone()).unwrap();
+            assert_eq!(other, queue);
+            let mut smaller = OutputQueue::new(2, 2);
+            assert_eq!(
+                smaller.restore("queue.image", &mut arrays).is_err(),
+                queue.len() > 2
+            );
+        }
+    }
+}
