@@ -73,7 +73,6 @@ impl Arrays {
 
     /// Moves every value by this share of its difference to another's; refuses other names or
     /// sizes.
-    #[allow(dead_code, reason = "until jcch+ uses it")]
     pub(crate) fn approach(&mut self, other: &Arrays, share: f32) -> Result<()> {
         let alike = |(a, b): (&Array, &Array)| a.values.len() == b.values.len();
         let same = self.0.keys().eq(other.0.keys())

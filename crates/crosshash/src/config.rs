@@ -290,7 +290,8 @@ impl Config {
     }
 
     pub(crate) fn rotation(&self) -> RotationChoice {
-        let default = if self.info.rotates { RotationChoice::Auto } else { RotationChoice::None };
+        let default =
+            if self.info.rotates { RotationChoice::Auto } else { RotationChoice::None };
         self.file.rotation.unwrap_or(default)
     }
 

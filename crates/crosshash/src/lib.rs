@@ -81,10 +81,8 @@ pub mod prepare;
 mod proptests;
 mod query;
 mod rbf;
-#[allow(dead_code, reason = "until jcch+ uses it")]
 mod rotation;
 mod run_dir;
-#[allow(dead_code, reason = "until jcch+ uses it")]
 mod step_seed;
 pub mod supervise;
 mod tower;

@@ -15,19 +15,13 @@
 //! Beside it: Adam (`optimise/adam.rs`), learning rates over time (`optimise/schedule.rs`) and
 //! averaged weights (`optimise/average.rs`).
 
-#[allow(dead_code, reason = "until jcch+ uses it")]
 mod adam;
-#[allow(dead_code, reason = "until jcch+ uses it")]
 mod average;
-#[allow(dead_code, reason = "until jcch+ uses it")]
 mod schedule;
 
-#[allow(unused_imports, reason = "until jcch+ uses it")]
 pub(crate) use adam::{Adam, Moments};
-#[allow(unused_imports, reason = "until jcch+ uses it")]
 pub(crate) use average::Average;
 pub(crate) use schedule::schedule;
-#[allow(unused_imports, reason = "until jcch+ uses it")]
 pub(crate) use schedule::{cosine, held};
 
 use burn_tensor::{Device, Gradients, Tensor, TensorData};

@@ -248,7 +248,6 @@ impl Rows {
     }
 
     /// The root of the mean squared length of rows; of at most `most` of them, evenly spaced.
-    #[allow(dead_code, reason = "until jcch+ uses it")]
     pub(crate) fn typical_length(&self, most: usize) -> Result<f64> {
         let every = self.len().div_ceil(most.max(1)).max(1);
         let items: Vec<usize> = (0..self.len()).step_by(every).collect();

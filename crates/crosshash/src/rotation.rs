@@ -19,7 +19,7 @@ use rayon::prelude::*;
 
 use crate::algebra::Matrix as Square;
 use crate::method::itq::{self, start};
-use crate::tower::{HEADS_OF, Matrix};
+use crate::tower::{HEADS_OF, Matrix, Tower};
 
 /// The most training items of one modality that the rotation is fitted on, evenly spaced.
 const ROWS: usize = 50_000;
@@ -132,6 +132,15 @@ impl Rotation {
             }
         }
         found == 2
+    }
+
+    /// A tower with the shift and the rotation of its modality folded in; `None` if it has no hash layer.
+    pub(crate) fn folded(&self, modality: usize, tower: &Tower) -> Option<Tower> {
+        let mut matrices = tower.matrices(true);
+        if !self.fold(modality, &mut matrices) {
+            return None;
+        }
+        Tower::from_matrices(tower.shape(), matrices, &crate::device::learning())
     }
 
     /// `row <- row R`.

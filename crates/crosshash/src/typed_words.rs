@@ -77,7 +77,8 @@ mod tests {
         let database = ["a", "b", "c", "d", "e", "f"];
         let found =
             WordQueries::new(&Analysis::default(), texts, &database, usize::MAX).unwrap();
-        let words: Vec<&str> = (0..found.words.len()).map(|at| found.words.get(at)).collect();
+        let words: Vec<&str> =
+            (0..found.words.len()).map(|at| found.words.get(at)).collect();
         assert_eq!(words, ["heart", "red"]);
         assert_eq!(found.relevant.row(0), [0, 1, 2]);
         assert_eq!(found.relevant.row(1), [0, 3, 4]);

@@ -13,35 +13,25 @@
 //! assert!(loss.abs() < 1e-6);
 //! ```
 
-#[allow(dead_code, reason = "until jcch+ uses it")]
 mod balance;
 mod classifier;
-#[allow(dead_code, reason = "until jcch+ uses it")]
 mod cosine_likelihood;
-#[allow(dead_code, reason = "until jcch+ uses it")]
 mod instance;
 mod likelihood;
 mod pair;
 mod quantisation;
-#[allow(dead_code, reason = "until jcch+ uses it")]
 mod queue;
-#[allow(dead_code, reason = "until jcch+ uses it")]
 mod tight_unary;
 mod unary;
 
-#[allow(unused_imports, reason = "until jcch+ uses it")]
-pub(crate) use balance::{Balance, balance};
+pub(crate) use balance::balance;
 pub(crate) use classifier::classifier;
-#[allow(unused_imports, reason = "until jcch+ uses it")]
 pub(crate) use cosine_likelihood::{cosine_likelihood, queue_likelihood};
-#[allow(unused_imports, reason = "until jcch+ uses it")]
-pub(crate) use instance::{QueuedColumns, instance};
+pub(crate) use instance::instance;
 pub(crate) use likelihood::likelihood;
 pub(crate) use pair::pair;
 pub(crate) use quantisation::quantisation;
-#[allow(unused_imports, reason = "until jcch+ uses it")]
 pub(crate) use queue::OutputQueue;
-#[allow(unused_imports, reason = "until jcch+ uses it")]
 pub(crate) use tight_unary::tight_unary;
 pub(crate) use unary::unary;
 

@@ -4,7 +4,6 @@
 //! learnt through them. Slots keep their place, so sums over the queue have one order, and a
 //! restored queue continues exactly.
 
-use burn_tensor::{Device, Tensor, TensorData};
 
 use crate::checkpoint::Arrays;
 use crate::{Error, Result};
@@ -49,12 +48,6 @@ impl OutputQueue {
         &self.items
     }
 
-    /// The outputs as a tensor, `len` x bits.
-    pub(crate) fn tensor(&self, device: &Device) -> Tensor<2> {
-        let data = TensorData::new(self.outputs.clone(), [self.len(), self.bits]);
-        Tensor::from_data(data, device)
-    }
-
     /// Adds the outputs of some items, by rows, in place of the oldest.
     ///
     /// # Panics
@@ -75,17 +68,6 @@ impl OutputQueue {
             }
             self.next = (self.next + 1) % self.capacity;
         }
-    }
-
-    /// 1 where a slot holds the partner of a row, else 0, by rows: the positives of an instance
-    /// loss. A row without partner (`None`) has no positives.
-    pub(crate) fn positives(&self, partners: &[Option<usize>]) -> Vec<f32> {
-        let mut mask = Vec::with_capacity(partners.len() * self.len());
-        for &partner in partners {
-            let same = |&item: &usize| f32::from(u8::from(Some(item) == partner));
-            mask.extend(self.items.iter().map(same));
-        }
-        mask
     }
 
     /// Adds all it holds to a checkpoint, under names that begin with `name`.

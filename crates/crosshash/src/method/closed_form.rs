@@ -71,7 +71,7 @@ impl ClosedForm {
             learning_rate: 0.0,
             loss,
             terms: Vec::new(),
-            map: None,
+            validation: None,
         };
         let so_far = || row(f64::NAN);
         let mut progress = |done: usize, all: usize| {

@@ -7,9 +7,7 @@ use crosshash_codes::Labels;
 
 use crate::backbone::Origin;
 use crate::config::Config;
-use crate::data::{
-    Analysis, Features, NGrams, Texts, Training, Vocabulary, Weights,
-};
+use crate::data::{Analysis, Features, NGrams, Texts, Training, Vocabulary, Weights};
 use crate::prepare::{Normalise, Preparation, Rows};
 use crate::{Error, Result};
 
@@ -104,6 +102,8 @@ pub(crate) struct TextOptions {
 
 /// The norm of text rows where no modality has dense features.
 const TEXT_NORM: f64 = 20.0;
+/// Texts that their norm is measured on, at most.
+const TEXTS: usize = 10_000;
 
 impl TextOptions {
     fn fit(
@@ -136,29 +136,18 @@ impl TextOptions {
         } else {
             (squares.iter().sum::<f64>() / squares.len() as f64).sqrt()
         };
-        let rows = vocabulary.rows(&texts(training, name)?)?;
-        let sum: f64 = (0..rows.len())
-            .flat_map(|row| rows.row(row).1)
-            .map(|&x| f64::from(x).powi(2))
-            .sum();
-        let own = (sum / rows.len().max(1) as f64).sqrt();
+        let texts = training.train(name)?.features();
+        let rows = Preparation::Text(vocabulary.clone()).rows(texts)?;
+        let own = rows.typical_length(TEXTS)?;
         if own <= 0.0 {
             return Ok(Preparation::Text(vocabulary));
         }
-        #[expect(clippy::cast_possible_truncation, reason = "features are single precision")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "features are single precision"
+        )]
         let scale = (norm / own) as f32;
         Ok(Preparation::Text(vocabulary.with_scale(scale)))
-    }
-}
-
-/// The training texts of a modality.
-fn texts(training: &Training<'_>, name: &str) -> Result<Texts> {
-    match training.train(name)?.features() {
-        Features::Text(texts) => Ok(texts),
-        other => {
-            let form = other.form();
-            Err(Error::content(format!("modality {name} is {form}, not text")))
-        }
     }
 }
 

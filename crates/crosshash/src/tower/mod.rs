@@ -14,7 +14,6 @@
 //! On pictures x is what a network gives for them (`tuned.rs`), which is learnt with the rest.
 
 mod dense;
-#[allow(dead_code, reason = "until jcch+ uses it")]
 mod dropout;
 mod first;
 mod sparse;
@@ -32,7 +31,6 @@ use crate::network::{Architecture, Network};
 use crate::optimise::{Sgd, floats};
 use crate::step_seed::StepSeed;
 use dense::DenseLayer;
-#[allow(unused_imports, reason = "until jcch+ uses it")]
 pub(crate) use dropout::dropout;
 use first::FirstLayer;
 use sparse::SparseLayer;

@@ -70,7 +70,12 @@ impl Arrays {
     }
 
     /// Takes a tower of this shape.
-    pub(crate) fn tower(&mut self, name: &str, shape: Shape, device: &Device) -> Result<Tower> {
+    pub(crate) fn tower(
+        &mut self,
+        name: &str,
+        shape: Shape,
+        device: &Device,
+    ) -> Result<Tower> {
         let mut matrices = Vec::new();
         for part in shape.names() {
             let (columns, values, velocity) =

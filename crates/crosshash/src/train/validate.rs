@@ -103,14 +103,16 @@ impl ValidationSet {
         for (a, part) in parts.iter_mut().enumerate() {
             for (b, database) in keys.iter().enumerate() {
                 let pairs = Relevant::by_key(&held_out[a], database)?;
-                let any = a != b && !held_out[a].is_empty() && pairs.without() < pairs.len();
+                let any =
+                    a != b && !held_out[a].is_empty() && pairs.without() < pairs.len();
                 part.pairs.push(any.then_some(pairs));
             }
         }
         let mut words = Vec::new();
         for (text, data) in modalities.iter().enumerate() {
             let Preparation::Text(vocabulary) = &data.preparation else { continue };
-            let (seen, unseen) = (training.train(&data.name)?, training.validation(&data.name)?);
+            let (seen, unseen) =
+                (training.train(&data.name)?, training.validation(&data.name)?);
             let texts = |view: &crate::data::View<'_>| -> Vec<(String, String)> {
                 let one = |at| Some((view.id(at).to_owned(), view.text(at)?.to_owned()));
                 (0..view.len()).filter_map(one).collect()
@@ -192,11 +194,8 @@ impl ValidationSet {
 
 /// Training items of the validation database, so that the share of unseen items is that of the test.
 fn seen_items(seen: usize, unseen: usize, share: f64, most: usize) -> usize {
-    let wanted = if share > 0.0 {
-        unseen as f64 * (1.0 - share) / share
-    } else {
-        most as f64
-    };
+    let wanted =
+        if share > 0.0 { unseen as f64 * (1.0 - share) / share } else { most as f64 };
     #[expect(clippy::cast_possible_truncation, reason = "a count")]
     #[expect(clippy::cast_sign_loss, reason = "not negative")]
     let wanted = wanted.round() as usize;

@@ -12,7 +12,8 @@ use crate::data::Sparse;
 use crate::optimise::{Param, Sgd};
 use crate::tower::{Batch, Matrix, Shape, Tower};
 
-const WEIGHTS: Weights = Weights { unary: 1.0, tight: false, lambda: 0.04, mu: 0.1, beta: 0.2 };
+const WEIGHTS: Weights =
+    Weights { unary: 1.0, tight: false, lambda: 0.04, mu: 0.1, beta: 0.2 };
 const ALPHA: f64 = 0.1;
 
 struct Golden(Vec<u8>);

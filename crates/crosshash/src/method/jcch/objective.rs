@@ -45,8 +45,8 @@ pub(crate) struct JcchObjective {
     sampler: Arc<Sampler>,
     batches: Option<Batches>, // the rest of the present epoch
     alphas: Vec<Alpha>,
-    steps: usize, // of an epoch
-    extra: Option<Extra>, // the terms of JCCH+
+    steps: usize,                 // of an epoch
+    extra: Option<Extra>,         // the terms of JCCH+
     averaged: Option<Vec<Tower>>, // of the moving average, after an epoch
     first_length: f64,
     device: Device,
@@ -86,11 +86,13 @@ impl JcchObjective {
         let steps = sampler.epoch(config.seed(), 0, config.batch_size()).len();
         let alpha = match settings.alpha {
             Some(alpha) => Alpha::fixed(alpha),
-            None => Alpha::controlled(settings.quantisation_target, steps * config.epochs()),
+            None => {
+                Alpha::controlled(settings.quantisation_target, steps * config.epochs())
+            }
         };
         let has_labels = !training.label_names().is_empty();
         let extra =
-            plus.map(|plus| Extra::new(plus, bits, modalities.len(), has_labels, &device));
+            plus.map(|plus| Extra::new(plus, bits, modalities.len(), has_labels));
         let mut new = JcchObjective {
             config: config.clone(),
             settings,
@@ -170,7 +172,12 @@ impl JcchObjective {
                     modalities: [present[x], present[y]],
                     outputs: [&out.hash, &outs[y].hash],
                     labels: [&labels[x], &labels[y]],
-                    positives: self.positives(indices, [present[x], present[y]], kept, [x, y]),
+                    positives: self.positives(
+                        indices,
+                        [present[x], present[y]],
+                        kept,
+                        [x, y],
+                    ),
                 };
                 let all = [present[x], present[y]].map(|m| &self.modalities[m].data.labels);
                 add(extra.pair_terms(&pair, all, &self.device, terms));
@@ -283,6 +290,9 @@ impl Objective for JcchObjective {
             (0..self.modalities.len()).filter(|&m| !indices.items[m].is_empty()).collect();
         let (mut batches, mut outs, mut parts) = (Vec::new(), Vec::new(), Vec::new());
         let mut kept = Vec::new();
+        if let Some(extra) = &mut self.extra {
+            extra.begin_step(&self.device);
+        }
         for &m in &present {
             let one = &mut self.modalities[m];
             let (batch, words) = one.batch(&indices.items[m], at)?;
@@ -298,7 +308,8 @@ impl Objective for JcchObjective {
         let pairs = pairs(&indices, &present, &self.device);
         let centres = self.centres.leaf();
         let Settings { lambda, mu, beta, .. } = self.settings;
-        let plus = self.extra.as_ref().map(|extra| (extra.settings.unary, extra.settings.tight));
+        let plus =
+            self.extra.as_ref().map(|extra| (extra.settings.unary, extra.settings.tight));
         let (unary, tight) = plus.unwrap_or((1.0, false));
         let weights = Weights { unary, tight, lambda, mu, beta };
         let Some(mut loss) = loss(parts, &pairs, &centres, weights) else {
@@ -341,8 +352,8 @@ impl Objective for JcchObjective {
             one.tower.step(&mut grads, batch, out, sgd);
         }
         if let Some(extra) = &mut self.extra {
-            let rate = self.config.learning_rate();
-            extra.step(&mut grads, sgd(&self.config, rate, 0.0, factor));
+            let rate = sgd(&self.config, self.config.learning_rate(), 0.0, factor).rate;
+            extra.step(&mut grads, 0.1 * rate);
         }
         let rate = self.settings.learning_rate_centres;
         let rate = rate.unwrap_or(self.config.learning_rate());
@@ -439,7 +450,7 @@ impl Objective for JcchObjective {
             arrays.take_tower(&one.data.name, &mut one.tower, full, first)?;
         }
         match &mut self.extra {
-            Some(extra) if full => extra.restore(&mut arrays, &self.device),
+            Some(extra) if full => extra.restore(&mut arrays),
             _ => Ok(()),
         }
     }

@@ -42,10 +42,8 @@ pub(super) const ENTRY: Entry = Entry {
     },
     sections: &[jcch::Settings::SECTION, Plus::SECTION],
     build: |sections| {
-        let settings = sections.read_or(jcch::Settings {
-            lambda: 0.02,
-            ..jcch::Settings::default()
-        })?;
+        let settings = sections
+            .read_or(jcch::Settings { lambda: 0.02, ..jcch::Settings::default() })?;
         let jcch = Jcch { settings, coefficients: Kind::Auto };
         Ok(Box::new(JcchPlus { jcch, plus: sections.read()? }))
     },

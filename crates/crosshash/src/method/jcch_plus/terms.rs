@@ -5,12 +5,10 @@ use burn_tensor::{Device, Gradients, Tensor, TensorData};
 use crosshash_codes::Labels;
 
 use super::Plus;
-use crate::Result;
+use crate::{Error, Result};
 use crate::checkpoint::Arrays;
-use crate::loss::{
-    OutputQueue, balance, cosine_likelihood, instance, queue_likelihood,
-};
-use crate::optimise::{Average, Param, Sgd, floats};
+use crate::loss::{OutputQueue, balance, cosine_likelihood, instance, queue_likelihood};
+use crate::optimise::{Adam, Average, Moments, floats};
 use crate::train::Terms;
 
 /// Initial scale and offset of the similarity term.
@@ -21,10 +19,61 @@ const AVERAGE_EVERY: u64 = 8;
 /// The state of the added terms.
 pub(crate) struct Extra {
     pub(crate) settings: Plus,
-    scale: Param, // 1 x 2
+    scale: Param,             // 1 x 2
     queues: Vec<OutputQueue>, // by modality
     pub(crate) average: Option<Average>,
     has_labels: bool,
+}
+
+/// The learned scale and offset of the similarity term, with an optimiser of their own: Adam, because
+/// their gradients have another size than those of the weights.
+struct Scale {
+    values: [f32; 2],
+    moments: Moments,
+    steps: u64,
+    leaf: Option<Tensor<2>>, // in the present step
+}
+
+/// The names of the state of [`Scale`] in a checkpoint.
+const SCALE_STATE: &str = "similarity_scale";
+/// Numbers of steps are saved as two numbers below this, which single precision holds exactly.
+const LOW: u64 = 1 << 16;
+
+impl Scale {
+    fn new() -> Scale {
+        Scale { values: SCALE, moments: Moments::zero(2), steps: 0, leaf: None }
+    }
+
+    fn tensor(&self, device: &Device) -> Tensor<2> {
+        Tensor::from_data([self.values], device)
+    }
+
+    fn step(&mut self, grads: &mut Gradients, rate: f32) {
+        let gradient = self.leaf.take().and_then(|leaf| leaf.grad_remove(grads));
+        let Some(gradient) = gradient else { return };
+        self.steps += 1;
+        let adam = Adam::decoupled(rate, 0.0);
+        adam.step(self.steps, &mut self.values, &mut self.moments, &floats(gradient));
+    }
+
+    fn save(&self, arrays: &mut Arrays) {
+        let Moments { first, second } = &self.moments;
+        let steps = [(self.steps / LOW) as f32, (self.steps % LOW) as f32];
+        let state = [&self.values[..], first, second, &steps].concat();
+        arrays.push(SCALE_STATE.into(), 2, state);
+    }
+
+    fn restore(arrays: &mut Arrays) -> Result<Scale> {
+        let state = arrays.take(SCALE_STATE)?.values;
+        let &[a, b, c, d, e, f, high, low] = &state[..] else {
+            return Err(Error::content(format!("{SCALE_STATE} must hold eight numbers")));
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "whole numbers, as saved")]
+        #[expect(clippy::cast_sign_loss, reason = "not negative, as saved")]
+        let steps = (high as u64) * LOW + low as u64;
+        let moments = Moments { first: vec![c, d], second: vec![e, f] };
+        Ok(Scale { values: [a, b], moments, steps, leaf: None })
+    }
 }
 
 /// Two modalities of a batch.
@@ -45,10 +94,9 @@ impl Extra {
         bits: usize,
         modalities: usize,
         has_labels: bool,
-        device: &Device,
     ) -> Extra {
         Extra {
-            scale: Param::new(SCALE.to_vec(), 2, device),
+            scale: Scale::new(),
             queues: vec![OutputQueue::new(bits, settings.queue); modalities],
             average: None,
             settings: settings.clone(),
@@ -89,8 +137,7 @@ impl Extra {
         let Plus { instance: weight, temperature, similarity, .. } = self.settings;
         if weight > 0.0 && pair.positives.contains(&1.0) {
             let positives = matrix(pair.positives.clone());
-            let term =
-                instance(f.clone(), g.clone(), positives, temperature, [None, None]);
+            let term = instance(f.clone(), g.clone(), positives, temperature, [None, None]);
             add("instance", weight, term, terms);
         }
         if similarity > 0.0 && self.has_labels {
@@ -100,14 +147,13 @@ impl Extra {
                 let alike = |j: usize| own.shared(i, other, j) > 0;
                 shared.extend((0..shape[1]).map(|j| f32::from(u8::from(alike(j)))));
             }
-            let scale = self.scale.leaf();
+            let scale = self.scale.leaf.clone().unwrap_or_else(|| self.scale.tensor(device));
             let mut term =
                 cosine_likelihood(f.clone(), g.clone(), matrix(shared), scale.clone());
             let [a, b] = pair.modalities;
-            for (rows, labels, queue, items) in [
-                (f, own, &self.queues[b], all[1]),
-                (g, other, &self.queues[a], all[0]),
-            ] {
+            for (rows, labels, queue, items) in
+                [(f, own, &self.queues[b], all[1]), (g, other, &self.queues[a], all[0])]
+            {
                 if self.settings.queue > 0 && !queue.is_empty() {
                     let queued = items.select(queue.items());
                     term = term
@@ -124,24 +170,34 @@ impl Extra {
         let weight = self.settings.balance;
         (weight > 0.0 && outputs.dims()[0] > 1).then(|| {
             let found = balance(outputs.clone());
-            (found.balance + found.decorrelation) * weight
+            (found.mean + found.correlation) * weight
         })
     }
 
     /// Remembers the outputs of a batch.
-    pub(crate) fn enqueue(&mut self, modality: usize, outputs: &Tensor<2>, items: &[usize]) {
+    pub(crate) fn enqueue(
+        &mut self,
+        modality: usize,
+        outputs: &Tensor<2>,
+        items: &[usize],
+    ) {
         if self.settings.queue > 0 && self.settings.similarity > 0.0 && self.has_labels {
             self.queues[modality].push(&floats(outputs.clone().inner()), items);
         }
     }
 
+    /// Prepares the parameters of the terms for a step.
+    pub(crate) fn begin_step(&mut self, device: &Device) {
+        self.scale.leaf = Some(self.scale.tensor(device).require_grad());
+    }
+
     /// Updates the parameters of the terms.
-    pub(crate) fn step(&mut self, grads: &mut Gradients, sgd: Sgd) {
-        self.scale.step(grads, sgd);
+    pub(crate) fn step(&mut self, grads: &mut Gradients, rate: f32) {
+        self.scale.step(grads, rate);
     }
 
     pub(crate) fn save(&self, arrays: &mut Arrays) {
-        arrays.push_param("similarity_scale", &self.scale, true);
+        self.scale.save(arrays);
         for (m, queue) in self.queues.iter().enumerate() {
             queue.save(&format!("queue{m}"), arrays);
         }
@@ -150,10 +206,8 @@ impl Extra {
         }
     }
 
-    pub(crate) fn restore(&mut self, arrays: &mut Arrays, device: &Device) -> Result<()> {
-        if let Some(scale) = arrays.take_param("similarity_scale", [1, 2], true, device)? {
-            self.scale = scale;
-        }
+    pub(crate) fn restore(&mut self, arrays: &mut Arrays) -> Result<()> {
+        self.scale = Scale::restore(arrays)?;
         for (m, queue) in self.queues.iter_mut().enumerate() {
             queue.restore(&format!("queue{m}"), arrays)?;
         }
