@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use crosshash::data::{LoadedDataset, Selection, Split};
-use crosshash::train::{self, Epoch, Step, TrainingSession};
+use crosshash::train::{self, Epoch, Step, TrainingSession, Validation};
 use crosshash::{Config, Model, RunDir};
 use serde::{Deserialize, Serialize};
 
@@ -139,7 +139,10 @@ pub fn fit(
         }
     }
     drop(asking);
-    let train::Fitted { model, history, best_epoch } = session.finish()?;
+    let train::Fitted { model, history, best_epoch, rotation } = session.finish()?;
+    if let Some(rotation) = rotation {
+        say(format!("outputs rotated ({rotation}): validation improves"));
+    }
     let history = History { epochs: history, seconds: clock.ended };
     Ok(Some(Fitted { model, history, best: best_epoch }))
 }
@@ -148,7 +151,7 @@ pub fn fit(
 fn epoch(session: &mut TrainingSession, clock: &mut Clock) -> Result<bool> {
     let started = Instant::now();
     let (number, epochs) = (session.history().len() + 1, session.epochs());
-    let map = session.history().last().and_then(|row| row.map);
+    let map = session.history().last().and_then(Epoch::map);
     let mut bar: Option<(Progress, usize)> = None;
     let mut taken = 0;
     let mut on_step = |step: &Step<'_>| {
@@ -176,7 +179,14 @@ fn epoch(session: &mut TrainingSession, clock: &mut Clock) -> Result<bool> {
         return Ok(false);
     };
     let left = seconds * epochs.saturating_sub(number) as f64;
-    let map = row.map.map_or(String::new(), |map| format!(", validation MAP {map:.4}"));
+    let map = row.validation.map_or(String::new(), |found| {
+        let part = |name: &str, value: Option<f64>| {
+            value.map_or(String::new(), |value| format!(", {name} {value:.3}"))
+        };
+        let map = part("MAP", found.map);
+        let (recall, words) = (part("R@10", found.recall), part("words P@5", found.words));
+        format!("; validation{map}{recall}{words}")
+    });
     let rate = taken as f64 / seconds;
     say(format!(
         "epoch {number} of {epochs}: {}{map}; {seconds:.1} s, {rate:.0} items/s, {left:.0} s left",
@@ -210,13 +220,24 @@ impl History {
                 names.push(&term.name);
             }
         }
-        let mut out = String::from("epoch,seconds,learning_rate,loss,validation_map");
+        let mut out = String::from(
+            "epoch,seconds,learning_rate,loss,validation_map,validation_recall,validation_words,validation_score",
+        );
         names.iter().for_each(|name| out += &format!(",{name}"));
         let cell =
             |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
         for (row, seconds) in self.epochs.iter().zip(&self.seconds) {
-            let Epoch { epoch, learning_rate, loss, map, .. } = row;
-            out += &format!("\n{epoch},{seconds:.3},{learning_rate},{loss},{}", cell(*map));
+            let Epoch { epoch, learning_rate, loss, validation, .. } = row;
+            let of = |part: fn(&Validation) -> Option<f64>| {
+                cell(validation.as_ref().and_then(part))
+            };
+            out += &format!(
+                "\n{epoch},{seconds:.3},{learning_rate},{loss},{},{},{},{}",
+                of(|v| v.map),
+                of(|v| v.recall),
+                of(|v| v.words),
+                of(|v| Some(v.score)),
+            );
             names.iter().for_each(|name| out += &format!(",{}", cell(row.term(name))));
         }
         out + "\n"

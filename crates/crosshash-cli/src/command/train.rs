@@ -193,7 +193,7 @@ pub(crate) fn complete(
         bits: config.bits().get(),
         seed: config.seed(),
         best_epoch: *best,
-        validation_map: best.and_then(|best| history.epochs[best - 1].map),
+        validation_map: best.and_then(|best| history.epochs[best - 1].map()),
         seconds: history.seconds.last().copied(),
         directions: directions
             .iter()

@@ -10,16 +10,16 @@ use crate::fit::History;
 /// Draws both panels for some trainings: name, history, and the epoch that was kept. Epochs
 /// without validation show the loss instead.
 pub(crate) fn draw(path: &Path, runs: &[(&str, &History, Option<usize>)]) -> Result<()> {
-    let judged = runs.iter().all(|(_, h, _)| h.epochs.iter().all(|e| e.map.is_some()));
+    let judged = runs.iter().all(|(_, h, _)| h.epochs.iter().all(|e| e.score().is_some()));
     let (y, title) = match judged {
-        true => ("validation MAP", "Convergence (large dot: the epoch that was kept)"),
+        true => ("validation score", "Convergence (large dot: the epoch that was kept)"),
         false => ("loss", "Convergence"),
     };
     let panel = |x: &str, at: fn(&History, usize) -> f64| {
         let series = runs.iter().map(|(name, history, best)| {
             let points = history.epochs.iter().enumerate().map(|(k, row)| Point {
                 x: at(history, k),
-                y: if judged { row.map.unwrap_or(f64::NAN) } else { row.loss },
+                y: if judged { row.score().unwrap_or(f64::NAN) } else { row.loss },
                 spread: 0.0,
             });
             let mark = best.map(|best| best - 1).filter(|_| judged);

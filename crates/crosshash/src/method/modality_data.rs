@@ -7,7 +7,7 @@ use crosshash_codes::Labels;
 
 use crate::backbone::Origin;
 use crate::config::Config;
-use crate::data::{Analysis, Features, NGrams, Texts, Training, Vocabulary, Weights};
+use crate::data::{Analysis, NGrams, Training, Vocabulary, Weights};
 use crate::prepare::{Normalise, Preparation, Rows};
 use crate::{Error, Result};
 

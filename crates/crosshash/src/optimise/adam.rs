@@ -40,11 +40,6 @@ impl Adam {
         Adam { rate, beta1, beta2, epsilon, decay, decoupled: true }
     }
 
-    /// Adam with the usual constants.
-    pub(crate) fn coupled(rate: f32, decay: f32) -> Adam {
-        Adam { decoupled: false, ..Adam::decoupled(rate, decay) }
-    }
-
     /// Step number `t`, from 1, on a whole array.
     ///
     /// # Panics
@@ -117,6 +112,10 @@ fn bias(beta: f32, t: u64) -> f32 {
 mod tests {
     use super::*;
 
+    fn coupled(rate: f32, decay: f32) -> Adam {
+        Adam { decoupled: false, ..Adam::decoupled(rate, decay) }
+    }
+
     /// The formula in double precision, cell by cell.
     fn twin(adam: Adam, start: &[f32], steps: u64) -> Vec<f64> {
         let wide = f64::from;
@@ -146,7 +145,7 @@ mod tests {
     #[test]
     fn equals_its_twin() {
         let start: Vec<f32> = (0..70_000).map(|k| (k as f32 * 0.37).sin()).collect();
-        for adam in [Adam::decoupled(0.01, 0.1), Adam::coupled(0.02, 0.1)] {
+        for adam in [Adam::decoupled(0.01, 0.1), coupled(0.02, 0.1)] {
             let (mut p, mut moments) = (start.clone(), Moments::zero(start.len()));
             for t in 1..=5 {
                 let gradient: Vec<f32> = p.iter().map(|p| 2.0 * p).collect();
@@ -161,7 +160,7 @@ mod tests {
     #[test]
     fn the_first_step_is_as_long_as_the_rate() {
         let (mut p, mut moments) = ([1.0, -3.0], Moments::zero(2));
-        Adam::coupled(0.25, 0.0).step(1, &mut p, &mut moments, &[1e-3, -40.0]);
+        coupled(0.25, 0.0).step(1, &mut p, &mut moments, &[1e-3, -40.0]);
         assert!((p[0] - 0.75).abs() < 1e-4 && (p[1] + 2.75).abs() < 1e-6, "{p:?}");
     }
 }

@@ -117,11 +117,11 @@ pub(super) fn run(args: &Args, path: &Path) -> Result<ExitCode> {
 impl Trial {
     fn reach(&mut self, Fitted { history, best, .. }: &Fitted) {
         self.best = *best;
-        self.validation = best.and_then(|best| history.epochs[best - 1].map);
+        self.validation = best.and_then(|best| history.epochs[best - 1].score());
         self.seconds = history.seconds.last().copied().unwrap_or(0.0);
         let epochs = history.epochs.iter().zip(&history.seconds);
         let at =
-            epochs.map(|(row, &seconds)| At { epoch: row.epoch, seconds, map: row.map });
+            epochs.map(|(row, &seconds)| At { epoch: row.epoch, seconds, map: row.map() });
         self.epochs = at.collect();
     }
 }

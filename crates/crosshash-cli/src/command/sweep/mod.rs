@@ -259,7 +259,7 @@ impl Job<'_> {
         }
         let kept = fitted.best.map(|best| &fitted.history.epochs[best - 1]);
         let terms = kept.map_or(&[][..], |row| &row.terms).iter();
-        trial.validation = kept.and_then(|row| row.map);
+        trial.validation = kept.and_then(crosshash::train::Epoch::score);
         trial.seconds = fitted.history.seconds.last().copied().unwrap_or(0.0);
         let quantisation = terms.filter_map(|term| {
             Some((term.name.strip_suffix(".quantisation")?.to_owned(), term.value))

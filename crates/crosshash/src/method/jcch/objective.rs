@@ -91,8 +91,7 @@ impl JcchObjective {
             }
         };
         let has_labels = !training.label_names().is_empty();
-        let extra =
-            plus.map(|plus| Extra::new(plus, bits, modalities.len(), has_labels));
+        let extra = plus.map(|plus| Extra::new(plus, bits, modalities.len(), has_labels));
         let mut new = JcchObjective {
             config: config.clone(),
             settings,

@@ -5,11 +5,11 @@ use burn_tensor::{Device, Gradients, Tensor, TensorData};
 use crosshash_codes::Labels;
 
 use super::Plus;
-use crate::{Error, Result};
 use crate::checkpoint::Arrays;
 use crate::loss::{OutputQueue, balance, cosine_likelihood, instance, queue_likelihood};
 use crate::optimise::{Adam, Average, Moments, floats};
 use crate::train::Terms;
+use crate::{Error, Result};
 
 /// Initial scale and offset of the similarity term.
 const SCALE: [f32; 2] = [8.0, -2.0];
@@ -19,7 +19,7 @@ const AVERAGE_EVERY: u64 = 8;
 /// The state of the added terms.
 pub(crate) struct Extra {
     pub(crate) settings: Plus,
-    scale: Param,             // 1 x 2
+    scale: Scale,
     queues: Vec<OutputQueue>, // by modality
     pub(crate) average: Option<Average>,
     has_labels: bool,
@@ -147,7 +147,8 @@ impl Extra {
                 let alike = |j: usize| own.shared(i, other, j) > 0;
                 shared.extend((0..shape[1]).map(|j| f32::from(u8::from(alike(j)))));
             }
-            let scale = self.scale.leaf.clone().unwrap_or_else(|| self.scale.tensor(device));
+            let scale =
+                self.scale.leaf.clone().unwrap_or_else(|| self.scale.tensor(device));
             let mut term =
                 cosine_likelihood(f.clone(), g.clone(), matrix(shared), scale.clone());
             let [a, b] = pair.modalities;
