@@ -162,11 +162,12 @@ fn child(args: &Args, library: &Path) -> Result<Measured> {
 
 fn python(args: &Args, weights: &Weights) -> Result<Result<Measured, String>> {
     let loaded = backbone::open(&args.backbone, weights)?;
-    let recipe = loaded.backbone().recipe().context("the backbone is no network")?;
-    let plain = recipe.resize == Resize::Squash
-        && recipe.channels == Channels::Rgb
-        && recipe.layout == Layout::Planes;
-    let network = match backbone::about(&args.backbone) {
+    let preprocessing =
+        loaded.backbone().preprocessing().context("the backbone is no network")?;
+    let plain = preprocessing.resize == Resize::Squash
+        && preprocessing.channels == Channels::Rgb
+        && preprocessing.layout == Layout::Planes;
+    let network = match backbone::info(&args.backbone) {
         Ok(about) => about.find(weights)?.into_iter().next(),
         Err(_) => Some(PathBuf::from(&args.backbone)),
     };
@@ -184,7 +185,7 @@ fn python(args: &Args, weights: &Weights) -> Result<Result<Measured, String>> {
         listed.path().display().to_string(),
         network.display().to_string(),
         "features".into(),
-        serde_json::to_string(recipe)?,
+        serde_json::to_string(preprocessing)?,
         threads.to_string(),
         BATCH.to_string(),
     ];

@@ -13,7 +13,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
 use crosshash::Config;
-use crosshash::data::synth::{Recipe, SynthForm, SynthModality, synth};
+use crosshash::data::synth::{SynthForm, SynthModality, SynthSpec, synth};
 use crosshash::data::{self, Dataset, Features, Modality, Selection, Sparse, SplitSpec};
 use crosshash::supervise::{self, Part};
 use crosshash::train::Step;
@@ -471,7 +471,7 @@ fn by_items(args: &Args) -> Result<()> {
         let folder = tempfile::tempdir()?;
         let modality =
             |name: &str, width, form| SynthModality { name: name.into(), width, form };
-        let recipe = Recipe {
+        let spec = SynthSpec {
             items: n,
             labels: LABELS,
             per_item: 2.5,
@@ -483,7 +483,7 @@ fn by_items(args: &Args) -> Result<()> {
             ],
         };
         let progress = Progress::new(format!("making {n} items"), 2 * n);
-        let files = synth(&recipe, folder.path(), &|done| progress.set(done))?;
+        let files = synth(&spec, folder.path(), &|done| progress.set(done))?;
         drop(progress);
         let bytes: u64 =
             files.iter().filter_map(|f| f.metadata().ok()).map(|m| m.len()).sum();

@@ -8,13 +8,13 @@ use crate::{Result, network};
 const TABLES: [Table; 2] = [BACKBONES, network::BACKBONES];
 
 /// Every backbone that has a name.
-pub fn all() -> impl Iterator<Item = &'static About> {
+pub fn all() -> impl Iterator<Item = &'static BackboneInfo> {
     TABLES.into_iter().flatten().copied()
 }
 
 /// A backbone by name.
-pub fn about(name: &str) -> Result<&'static About> {
-    Ok(about_in(&TABLES, name)?)
+pub fn info(name: &str) -> Result<&'static BackboneInfo> {
+    Ok(info_in(&TABLES, name)?)
 }
 
 /// Opens a backbone by name, or an ONNX network by the path of its file.
@@ -23,7 +23,7 @@ pub fn open(name: &str, weights: &Weights) -> Result<Loaded> {
 }
 
 /// The origin of rows that a built-in backbone made.
-pub(crate) fn built_in(name: &str) -> Result<Origin> {
+pub(crate) fn built_in(name: &str) -> Result<FeatureSource> {
     Ok(open(name, &Weights::default())?.origin().clone())
 }
 
@@ -34,14 +34,14 @@ mod tests {
     #[test]
     fn names_differ_and_the_built_in_ones_need_nothing() {
         let all: Vec<_> = all().collect();
-        for (k, about) in all.iter().enumerate() {
-            assert!(all[..k].iter().all(|other| other.name != about.name));
-            if about.files.is_empty() {
-                let loaded = open(about.name, &Weights::default()).unwrap();
-                assert_eq!(loaded.backbone().width(), about.width);
-                assert_eq!(loaded.backbone().takes(), about.takes);
+        for (k, info) in all.iter().enumerate() {
+            assert!(all[..k].iter().all(|other| other.name != info.name));
+            if info.files.is_empty() {
+                let loaded = open(info.name, &Weights::default()).unwrap();
+                assert_eq!(loaded.backbone().width(), info.width);
+                assert_eq!(loaded.backbone().input_kind(), info.input_kind);
             } else {
-                assert!(!about.get.is_empty(), "{}: how to get it", about.name);
+                assert!(!info.get.is_empty(), "{}: how to get it", info.name);
             }
         }
         let err = open("resnet", &Weights::default()).unwrap_err().to_string();

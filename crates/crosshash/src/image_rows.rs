@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 use crate::data::Pictures;
 use crate::network::{Activation, Network};
-use crate::picture::{Limits, Picture, Recipe, Resize, decode};
+use crate::picture::{Limits, Picture, Preprocessing, Resize, decode};
 use crate::tower::Pixels;
 use crate::{Error, Result};
 
@@ -54,7 +54,7 @@ pub(crate) struct Look {
 #[derive(Debug, Clone)]
 pub(crate) struct PixelRows {
     pictures: Pictures,
-    recipe: Recipe,
+    preprocessing: Preprocessing,
     decoded: Arc<Decoded>,
     kept: Option<Arc<Pixels>>, // what frozen layers gave, for all
 }
@@ -66,10 +66,10 @@ struct Decoded {
 }
 
 impl PixelRows {
-    pub(crate) fn new(pictures: Pictures, recipe: Recipe) -> PixelRows {
+    pub(crate) fn new(pictures: Pictures, preprocessing: Preprocessing) -> PixelRows {
         let slots = (0..pictures.len()).map(|_| OnceLock::new()).collect();
         let decoded = Arc::new(Decoded { slots, bytes: AtomicU64::new(0) });
-        PixelRows { pictures, recipe, decoded, kept: None }
+        PixelRows { pictures, preprocessing, decoded, kept: None }
     }
 
     /// How many there are.
@@ -90,7 +90,7 @@ impl PixelRows {
             return Ok(Pixels { values: rows.copied().collect(), ..**kept });
         }
         let fresh = self.read(items)?;
-        let each = self.recipe.values();
+        let each = self.preprocessing.values();
         let mut values = vec![0.0; items.len() * each];
         let all = values.par_chunks_exact_mut(each).zip(items).zip(&fresh).enumerate();
         all.try_for_each(|(at, ((out, &item), fresh))| {
@@ -99,14 +99,15 @@ impl PixelRows {
                 return Err(Error::content("no such picture").at(&self.pictures.path(item)));
             };
             match look {
-                None => self.recipe.apply(picture, out),
+                None => self.preprocessing.apply(picture, out),
                 Some((look, augment)) => {
-                    augment.apply(&self.recipe, picture, &mut look.rng(at), out);
+                    augment.apply(&self.preprocessing, picture, &mut look.rng(at), out);
                 }
             }
             Ok(())
         })?;
-        let (channels, size) = (self.recipe.channels.count(), self.recipe.size);
+        let (channels, size) =
+            (self.preprocessing.channels.count(), self.preprocessing.size);
         Ok(Pixels { values, shape: [channels, size, size], layer: 0 })
     }
 
@@ -188,23 +189,24 @@ impl Augment {
     /// A picture as training sees it this time.
     fn apply(
         self,
-        recipe: &Recipe,
+        preprocessing: &Preprocessing,
         picture: &Picture,
         rng: &mut ChaCha8Rng,
         out: &mut [f32],
     ) {
         match self.crop < 1.0 {
-            false => recipe.apply(picture, out),
+            false => preprocessing.apply(picture, out),
             true => {
                 let (width, height) = (picture.width(), picture.height());
                 let [left, top, across, down] = self.part(width, height, rng);
                 let part = picture.crop(left, top, across, down);
-                let squash = Recipe { resize: Resize::Squash, ..recipe.clone() };
+                let squash =
+                    Preprocessing { resize: Resize::Squash, ..preprocessing.clone() };
                 squash.apply(&part, out);
             }
         }
         if self.flip && rng.random_bool(0.5) {
-            out.chunks_exact_mut(recipe.size).for_each(<[f32]>::reverse);
+            out.chunks_exact_mut(preprocessing.size).for_each(<[f32]>::reverse);
         }
     }
 
@@ -260,12 +262,12 @@ mod tests {
     fn the_same_look_is_the_same_picture_and_another_is_not() {
         let rgb: Vec<u8> = (0..64 * 48 * 3).map(|k| (k * 7 % 251) as u8).collect();
         let picture = Picture::new(64, 48, rgb);
-        let recipe = Recipe::squash(16);
+        let preprocessing = Preprocessing::squash(16);
         let seen = |step: usize, at: usize| {
             let look = Look { seed: 3, epoch: 1, step };
-            let mut out = vec![0.0; recipe.values()];
+            let mut out = vec![0.0; preprocessing.values()];
             let augment = Augment { crop: 0.3, flip: true };
-            augment.apply(&recipe, &picture, &mut look.rng(at), &mut out);
+            augment.apply(&preprocessing, &picture, &mut look.rng(at), &mut out);
             out
         };
         assert_eq!(seen(4, 2), seen(4, 2));

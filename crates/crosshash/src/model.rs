@@ -10,7 +10,7 @@ use crosshash_codes::Bits;
 use crosshash_codes::write::atomically;
 use serde::{Deserialize, Serialize};
 
-use crate::backbone::Origin;
+use crate::backbone::FeatureSource;
 use crate::checkpoint::{Array, Arrays};
 use crate::data::Features;
 use crate::encode::Encoder;
@@ -40,7 +40,7 @@ pub struct Model {
 #[derive(Debug)]
 pub(crate) struct ModalityModel {
     pub(crate) name: String,
-    pub(crate) origin: Option<Origin>,
+    pub(crate) origin: Option<FeatureSource>,
     pub(crate) preparation: Preparation,
     pub(crate) tower: Tower,
 }
@@ -64,7 +64,7 @@ struct Description {
 struct Described {
     name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    origin: Option<Origin>, // of models before 0.2 it is not known
+    origin: Option<FeatureSource>, // of models before 0.2 it is not known
     tower: Shape,
     preparation: Preparation,
 }
@@ -105,7 +105,7 @@ impl Model {
     }
 
     /// The backbone that makes the rows of a modality, if one does.
-    pub fn origin(&self, modality: &str) -> Option<&Origin> {
+    pub fn origin(&self, modality: &str) -> Option<&FeatureSource> {
         self.modality(modality).ok().and_then(|one| one.origin.as_ref())
     }
 

@@ -8,7 +8,7 @@ use crate::data::{
 };
 use crate::image_rows::{Augment, Look, PixelRows};
 use crate::network::{self, Architecture};
-use crate::picture::Recipe;
+use crate::picture::Preprocessing;
 use crate::rbf::Kernel;
 use crate::tower::Batch;
 use crate::{Error, Result};
@@ -43,8 +43,9 @@ pub enum Preparation {
     },
     /// Pictures, for the network of a tower.
     Pixels {
-        /// What is done to each.
-        recipe: Recipe,
+        /// How each picture is preprocessed.
+        #[serde(rename = "recipe")]
+        preprocessing: Preprocessing,
         /// The network.
         #[serde(with = "by_name")]
         network: &'static Architecture,
@@ -194,8 +195,8 @@ impl Preparation {
             (Preparation::Text(vocabulary), Features::Text(texts)) => {
                 Ok(Rows::Sparse(vocabulary.rows(&texts)?))
             }
-            (Preparation::Pixels { recipe, .. }, Features::Pictures(pictures)) => {
-                Ok(Rows::Pixels(PixelRows::new(pictures, recipe.clone())))
+            (Preparation::Pixels { preprocessing, .. }, Features::Pictures(pictures)) => {
+                Ok(Rows::Pixels(PixelRows::new(pictures, preprocessing.clone())))
             }
             (Preparation::Pixels { .. }, _) => Err(refused("pictures".into())),
             (Preparation::Text(_) | Preparation::Kernel { .. }, _) => {

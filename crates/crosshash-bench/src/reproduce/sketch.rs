@@ -184,7 +184,7 @@ fn configured(text: &str, args: &Args, bits: usize, own: &[String]) -> Result<Co
 }
 
 fn tuned_weights(args: &Args) -> Result<PathBuf> {
-    let about = crosshash::backbone::about(TUNED[0])?;
+    let about = crosshash::backbone::info(TUNED[0])?;
     let found = about.find(&args.data_args.weight_paths.weights()).context("--tune")?;
     found.into_iter().next().context("--tune: no file of weights")
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::backbone::{self, Takes};
+use crosshash::backbone::{self, InputKind};
 use crosshash::data::{self, Features, MANIFEST, emoji};
 use crosshash_codes::npy;
 
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let weights = args.weight_paths.weights();
     let loaded = backbone::open(&args.backbone, &weights)?;
-    let (features, ids) = items(args, loaded.backbone().takes())?;
+    let (features, ids) = items(args, loaded.backbone().input_kind())?;
     let given = args.extract_args.with_extractor(weights, |extractor| {
         extractor.extract(&loaded, &features, "features")
     })?;
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// The items, with their ids.
-fn items(args: &Args, takes: Takes) -> Result<(Features, Vec<String>)> {
+fn items(args: &Args, takes: InputKind) -> Result<(Features, Vec<String>)> {
     let path = &args.data;
     if is_dataset(path) {
         let opened = crate::data_args::open_within_limits(path, args.root.as_deref())?;
@@ -88,8 +88,8 @@ fn items(args: &Args, takes: Takes) -> Result<(Features, Vec<String>)> {
         let fits: Vec<&str> = all
             .iter()
             .filter(|modality| match modality.features() {
-                Features::Pictures(_) => takes == Takes::Pictures,
-                Features::Text(_) => takes == Takes::Texts,
+                Features::Pictures(_) => takes == InputKind::Pictures,
+                Features::Text(_) => takes == InputKind::Texts,
                 _ => false,
             })
             .map(data::Modality::name)
@@ -108,7 +108,7 @@ fn items(args: &Args, takes: Takes) -> Result<(Features, Vec<String>)> {
     if args.modality.is_some() {
         bail!("--modality requires a data set; {} is not one", path.display());
     }
-    if takes == Takes::Texts {
+    if takes == InputKind::Texts {
         let texts = data::items(path, true)?;
         let ids = (0..texts.len()).map(|line| line.to_string()).collect();
         return Ok((texts, ids));

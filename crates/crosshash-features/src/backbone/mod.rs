@@ -2,8 +2,8 @@
 //! numbers; one file each, one line each in [`BACKBONES`]. Nothing here is trained.
 //!
 //! A backbone is opened by name or, for any ONNX network, by the path of its file. Rows that it
-//! made carry its [`Origin`], which a model keeps: so a picture asked for later meets the same
-//! network with the same weights and recipe.
+//! made carry its [`FeatureSource`], which a model keeps: so a picture asked for later meets the same
+//! network with the same weights and preprocessing.
 
 mod all_minilm_l6_v2;
 mod descriptor;
@@ -24,13 +24,13 @@ use xxhash_rust::xxh3::Xxh3;
 
 pub use descriptor::{DRAWING_MARGIN, DRAWING_SIZE, PICTURE_SIZE};
 
-use crate::picture::{Picture, Recipe};
+use crate::picture::{Picture, Preprocessing};
 use crate::{Error, Result};
 
 /// What a backbone is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Takes {
+pub enum InputKind {
     /// Photographs, pictures of any kind.
     Pictures,
     /// Texts.
@@ -40,13 +40,13 @@ pub enum Takes {
 /// From pictures or texts to rows.
 pub trait Backbone: Send + Sync {
     /// What it is given.
-    fn takes(&self) -> Takes;
+    fn input_kind(&self) -> InputKind;
 
     /// Numbers per item.
     fn width(&self) -> usize;
 
     /// How a picture becomes an input of [`inputs`](Backbone::inputs), for networks.
-    fn recipe(&self) -> Option<&Recipe> {
+    fn preprocessing(&self) -> Option<&Preprocessing> {
         None
     }
 
@@ -55,21 +55,23 @@ pub trait Backbone: Send + Sync {
         true
     }
 
-    /// The rows of `count` inputs that the recipe made, one after another. Extraction makes
+    /// The rows of `count` inputs that the preprocessing made, one after another. Extraction makes
     /// inputs where it decodes, away from the network.
     fn inputs(&self, inputs: &[f32], count: usize) -> Result<Vec<f32>> {
         let _ = (inputs, count);
-        Err(Error::content("this backbone takes no inputs made by a recipe"))
+        Err(Error::content("this backbone takes no inputs made by a preprocessing"))
     }
 
     /// The rows of some pictures.
     fn pictures(&self, batch: &[Picture]) -> Result<Vec<f32>> {
-        let Some(recipe) = self.recipe() else {
+        let Some(preprocessing) = self.preprocessing() else {
             return Err(Error::content("this backbone takes texts, not pictures"));
         };
-        let mut inputs = vec![0.0; batch.len() * recipe.values()];
-        for (picture, input) in batch.iter().zip(inputs.chunks_exact_mut(recipe.values())) {
-            recipe.apply(picture, input);
+        let mut inputs = vec![0.0; batch.len() * preprocessing.values()];
+        for (picture, input) in
+            batch.iter().zip(inputs.chunks_exact_mut(preprocessing.values()))
+        {
+            preprocessing.apply(picture, input);
         }
         self.inputs(&inputs, batch.len())
     }
@@ -81,21 +83,21 @@ pub trait Backbone: Send + Sync {
     }
 }
 
-/// Which backbone made rows, and which weights and recipe it had.
+/// Which backbone made rows, and which weights and preprocessing it had.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Origin {
+pub struct FeatureSource {
     /// Its name, or the path of its ONNX file.
     pub backbone: String,
-    /// A hash (xxh3, 128 bits) of weights and recipe.
+    /// A hash (xxh3, 128 bits) of weights and preprocessing.
     pub digest: String,
 }
 
 /// What is known of a backbone before it is opened.
-pub struct About {
+pub struct BackboneInfo {
     /// Its name.
     pub name: &'static str,
     /// What it is given.
-    pub takes: Takes,
+    pub input_kind: InputKind,
     /// Whether it is made for line drawings.
     pub drawings: bool,
     /// Numbers per item.
@@ -165,13 +167,13 @@ pub enum Package {
 }
 
 /// The backbones of this crate. Others (native networks) have tables of their own: see [`open_in`].
-pub static BACKBONES: &[&About] = &[
+pub static BACKBONES: &[&BackboneInfo] = &[
     &descriptor::PICTURES,
     &descriptor::DRAWINGS,
-    &efficientnet_lite0::ABOUT,
-    &doodlenet::ABOUT,
-    &all_minilm_l6_v2::ABOUT,
-    &wordllama::ABOUT,
+    &efficientnet_lite0::INFO,
+    &doodlenet::INFO,
+    &all_minilm_l6_v2::INFO,
+    &wordllama::INFO,
 ];
 
 /// Where weights are, and with what they are run.
@@ -187,14 +189,14 @@ pub struct Weights {
 /// An open backbone with its origin; cheap to clone.
 #[derive(Clone)]
 pub struct Loaded {
-    origin: Origin,
+    origin: FeatureSource,
     drawings: bool,
     backbone: Arc<dyn Backbone>,
 }
 
 impl Loaded {
     /// Which one it is.
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &FeatureSource {
         &self.origin
     }
 
@@ -215,7 +217,7 @@ impl std::fmt::Debug for Loaded {
     }
 }
 
-impl About {
+impl BackboneInfo {
     /// The files of the weights; says what is missing, where it was looked for, and how to get
     /// it.
     pub fn find(&self, weights: &Weights) -> Result<Vec<PathBuf>> {
@@ -247,13 +249,13 @@ impl About {
 }
 
 /// A table of backbones.
-pub type Table = &'static [&'static About];
+pub type Table = &'static [&'static BackboneInfo];
 
 /// A backbone by name, from some tables.
-pub fn about_in(tables: &[Table], name: &str) -> Result<&'static About> {
+pub fn info_in(tables: &[Table], name: &str) -> Result<&'static BackboneInfo> {
     let known = || tables.iter().copied().flatten().copied();
-    known().find(|about| about.name == name).ok_or_else(|| {
-        let names = known().map(|about| about.name);
+    known().find(|info| info.name == name).ok_or_else(|| {
+        let names = known().map(|info| info.name);
         Error::unknown("backbone", name, names.chain(["or the path of an .onnx file"]))
     })
 }
@@ -268,27 +270,27 @@ pub fn open_in(tables: &[Table], name: &str, weights: &Weights) -> Result<Loaded
     let path = Path::new(name);
     if path.extension().is_some_and(|ending| ending == onnx_sidecar::ENDING) {
         let (backbone, digest, drawings) = onnx_sidecar::open(path, weights)?;
-        let origin = Origin { backbone: name.to_owned(), digest };
+        let origin = FeatureSource { backbone: name.to_owned(), digest };
         return Ok(Loaded { origin, drawings, backbone: Arc::from(backbone) });
     }
-    let about = about_in(tables, name)?;
-    let files = about.find(weights)?;
-    let backbone = (about.open)(&files, weights)?;
+    let info = info_in(tables, name)?;
+    let files = info.find(weights)?;
+    let backbone = (info.open)(&files, weights)?;
     let mut state = Xxh3::new();
-    state.update(format!("{} revision {}\n", about.name, about.revision).as_bytes());
-    let digest = digest(state, backbone.recipe(), &files)?;
-    let origin = Origin { backbone: about.name.to_owned(), digest };
-    Ok(Loaded { origin, drawings: about.drawings, backbone: Arc::from(backbone) })
+    state.update(format!("{} revision {}\n", info.name, info.revision).as_bytes());
+    let digest = digest(state, backbone.preprocessing(), &files)?;
+    let origin = FeatureSource { backbone: info.name.to_owned(), digest };
+    Ok(Loaded { origin, drawings: info.drawings, backbone: Arc::from(backbone) })
 }
 
-/// A hash of recipe and files.
+/// A hash of preprocessing and files.
 fn digest(
     mut state: Xxh3,
-    recipe: Option<&Recipe>,
+    preprocessing: Option<&Preprocessing>,
     files: &[impl AsRef<Path>],
 ) -> Result<String> {
-    if let Some(recipe) = recipe {
-        state.update(&serde_json::to_vec(recipe).map_err(std::io::Error::from)?);
+    if let Some(preprocessing) = preprocessing {
+        state.update(&serde_json::to_vec(preprocessing).map_err(std::io::Error::from)?);
     }
     for file in files {
         let mut reader = fs_err::File::open(file.as_ref())?;
@@ -309,14 +311,14 @@ mod tests {
 
     #[test]
     fn names_differ_and_the_built_in_ones_need_nothing() {
-        for (k, about) in BACKBONES.iter().enumerate() {
-            assert!(BACKBONES[..k].iter().all(|other| other.name != about.name));
-            if about.files.is_empty() {
-                let loaded = open(about.name, &Weights::default()).unwrap();
-                assert_eq!(loaded.backbone().width(), about.width);
-                assert_eq!(loaded.backbone().takes(), about.takes);
+        for (k, info) in BACKBONES.iter().enumerate() {
+            assert!(BACKBONES[..k].iter().all(|other| other.name != info.name));
+            if info.files.is_empty() {
+                let loaded = open(info.name, &Weights::default()).unwrap();
+                assert_eq!(loaded.backbone().width(), info.width);
+                assert_eq!(loaded.backbone().input_kind(), info.input_kind);
             } else {
-                assert!(!about.get.is_empty(), "{}: how to get it", about.name);
+                assert!(!info.get.is_empty(), "{}: how to get it", info.name);
             }
         }
         let err = open("resnet", &Weights::default()).unwrap_err().to_string();

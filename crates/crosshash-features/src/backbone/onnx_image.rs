@@ -1,44 +1,45 @@
-//! Any ONNX network that takes pictures: its recipe, one of its outputs.
+//! Any ONNX network that takes pictures: its preprocessing, one of its outputs.
 
 use std::path::Path;
 
 use super::onnx::{self, Input, Network, Shape, Values};
-use super::{Backbone, Takes, Weights};
-use crate::picture::{Layout, Recipe};
+use super::{Backbone, InputKind, Weights};
+use crate::picture::{Layout, Preprocessing};
 use crate::{Error, Result};
 
-/// A network with its recipe.
+/// A network with its preprocessing.
 pub(super) struct OnnxImage {
     network: Box<dyn Network>,
-    recipe: Recipe,
+    preprocessing: Preprocessing,
     width: usize,
 }
 
 impl OnnxImage {
-    /// Opens it and asks it once, so that a recipe that does not fit is found out at once.
+    /// Opens it and asks it once, so that a preprocessing that does not fit is found out at once.
     pub(super) fn open(
         path: &Path,
-        recipe: Recipe,
+        preprocessing: Preprocessing,
         output: Option<&str>,
         weights: &Weights,
     ) -> Result<OnnxImage> {
-        recipe.check().map_err(|err| err.at(path))?;
-        let (channels, size) = (recipe.channels.count(), recipe.size);
-        let sizes = match recipe.layout {
+        preprocessing.check().map_err(|err| err.at(path))?;
+        let (channels, size) = (preprocessing.channels.count(), preprocessing.size);
+        let sizes = match preprocessing.layout {
             Layout::Planes => [None, Some(channels), Some(size), Some(size)],
             Layout::Pixels => [None, Some(size), Some(size), Some(channels)],
         };
         let shape = Shape { sizes: sizes.to_vec(), integers: false };
         let network = onnx::open(path, &[shape], output, weights)?;
-        let mut image = OnnxImage { network, recipe, width: 0 };
-        let trial = vec![0.0; image.recipe.values()];
+        let mut image = OnnxImage { network, preprocessing, width: 0 };
+        let trial = vec![0.0; image.preprocessing.values()];
         image.width = image.run(&trial, 1).map_err(|err| err.at(path))?.len();
         Ok(image)
     }
 
     fn run(&self, inputs: &[f32], count: usize) -> Result<Vec<f32>> {
-        let (channels, size) = (self.recipe.channels.count(), self.recipe.size);
-        let shape = match self.recipe.layout {
+        let (channels, size) =
+            (self.preprocessing.channels.count(), self.preprocessing.size);
+        let shape = match self.preprocessing.layout {
             Layout::Planes => vec![count, channels, size, size],
             Layout::Pixels => vec![count, size, size, channels],
         };
@@ -49,16 +50,16 @@ impl OnnxImage {
 }
 
 impl Backbone for OnnxImage {
-    fn takes(&self) -> Takes {
-        Takes::Pictures
+    fn input_kind(&self) -> InputKind {
+        InputKind::Pictures
     }
 
     fn width(&self) -> usize {
         self.width
     }
 
-    fn recipe(&self) -> Option<&Recipe> {
-        Some(&self.recipe)
+    fn preprocessing(&self) -> Option<&Preprocessing> {
+        Some(&self.preprocessing)
     }
 
     fn is_single_threaded(&self) -> bool {

@@ -3,7 +3,7 @@
 //! ```toml
 //! # vit.toml, beside vit.onnx
 //! output = "features"          # default: the network's first output
-//! [picture]                    # a `Recipe`
+//! [picture]                    # a `Preprocessing`
 //! size = 224
 //! resize = { short-side = 256 }
 //! filter = "bicubic"
@@ -22,7 +22,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::onnx_image::OnnxImage;
 use super::sentence::{Pooling, Sentence};
 use super::{Backbone, Weights, digest};
-use crate::picture::Recipe;
+use crate::picture::Preprocessing;
 use crate::{Error, Result};
 
 /// How such backbones end.
@@ -34,7 +34,7 @@ struct Description {
     output: Option<String>,
     #[serde(default)]
     drawings: bool,
-    picture: Option<Recipe>,
+    picture: Option<Preprocessing>,
     text: Option<Text>,
 }
 
@@ -83,9 +83,9 @@ pub(super) fn open(
     state.update(text.as_bytes());
     let output = found.output.as_deref();
     match (found.picture, found.text) {
-        (Some(recipe), None) => {
-            let network = OnnxImage::open(path, recipe, output, weights)?;
-            let digest = digest(state, network.recipe(), &[path])?;
+        (Some(preprocessing), None) => {
+            let network = OnnxImage::open(path, preprocessing, output, weights)?;
+            let digest = digest(state, network.preprocessing(), &[path])?;
             Ok((Box::new(network), digest, found.drawings))
         }
         (None, Some(text)) => {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::onnx::{self, Input, Network, Shape, Values};
 use super::tokenizer::Tokenizer;
-use super::{Backbone, Takes, Weights};
+use super::{Backbone, InputKind, Weights};
 use crate::{Error, Result};
 
 /// How the outputs of all tokens become one vector.
@@ -119,8 +119,8 @@ pub(super) fn to_unit_length(row: &mut [f32]) {
 }
 
 impl Backbone for Sentence {
-    fn takes(&self) -> Takes {
-        Takes::Texts
+    fn input_kind(&self) -> InputKind {
+        InputKind::Texts
     }
 
     fn width(&self) -> usize {

@@ -9,14 +9,14 @@ use safetensors::SafeTensors;
 use safetensors::tensor::Dtype;
 
 use super::tokenizer::Tokenizer;
-use super::{About, Backbone, Package, Source, Takes, WeightFile};
+use super::{Backbone, BackboneInfo, InputKind, Package, Source, WeightFile};
 use crate::{Error, Result};
 
 const PACKAGE: Package = Package::Pip { name: "wordllama", version: "0.3.9" };
 
-pub(super) static ABOUT: About = About {
+pub(super) static INFO: BackboneInfo = BackboneInfo {
     name: "wordllama",
-    takes: Takes::Texts,
+    input_kind: InputKind::Texts,
     drawings: false,
     width: 256,
     what: "WordLlama, static token vectors: texts, fast",
@@ -93,8 +93,8 @@ fn read(bytes: &[u8]) -> Result<(usize, Vec<f32>)> {
 }
 
 impl Backbone for Static {
-    fn takes(&self) -> Takes {
-        Takes::Texts
+    fn input_kind(&self) -> InputKind {
+        InputKind::Texts
     }
 
     fn width(&self) -> usize {

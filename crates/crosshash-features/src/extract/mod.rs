@@ -1,7 +1,7 @@
 //! Extraction: pictures or texts through a backbone, to rows of features.
 //!
 //! ```text
-//! one reader -> files -> workers: hash, decode, recipe -> inputs -> lanes: network -> rows, cache
+//! one reader -> files -> workers: hash, decode, preprocessing -> inputs -> lanes: network -> rows, cache
 //! ```
 //!
 //! Queues are bounded, so memory is (see [`Extraction::memory`]). Rows are kept by the hash of
@@ -19,7 +19,7 @@ use xxhash_rust::xxh3::xxh3_128;
 pub use cache::Cache;
 
 use crate::Pictures;
-use crate::backbone::{Loaded, Takes};
+use crate::backbone::{InputKind, Loaded};
 use crate::picture::Limits;
 use crate::{Error, Result};
 
@@ -135,13 +135,13 @@ impl<'a> Extraction<'a> {
         inputs: Inputs<'_>,
         progress: &(dyn Fn(usize) + Sync),
     ) -> Result<Extracted> {
-        let takes = self.loaded.backbone().takes();
+        let takes = self.loaded.backbone().input_kind();
         match (inputs, takes) {
-            (Inputs::Pictures(pictures), Takes::Pictures) => {
+            (Inputs::Pictures(pictures), InputKind::Pictures) => {
                 let cache = self.open_cache()?;
                 pipeline::run(self, pictures, cache, progress)
             }
-            (Inputs::Texts(texts), Takes::Texts) => {
+            (Inputs::Texts(texts), InputKind::Texts) => {
                 let cache = self.open_cache()?;
                 self.texts(texts, cache, progress)
             }
@@ -152,9 +152,9 @@ impl<'a> Extraction<'a> {
 
     /// The error for features of another form (pictures, text, dense, sparse).
     pub fn refuses(&self, form: &str) -> Error {
-        let takes = match self.loaded.backbone().takes() {
-            Takes::Pictures => "pictures",
-            Takes::Texts => "texts",
+        let takes = match self.loaded.backbone().input_kind() {
+            InputKind::Pictures => "pictures",
+            InputKind::Texts => "texts",
         };
         let name = &self.loaded.origin().backbone;
         Error::content(format!("the backbone {name} takes {takes}, not {form}"))
@@ -165,7 +165,9 @@ impl<'a> Extraction<'a> {
     pub fn memory(&self, items: usize) -> u64 {
         let threads = rayon::current_num_threads() as u64;
         let backbone = self.loaded.backbone();
-        let input = backbone.recipe().map_or(backbone.width(), |recipe| recipe.values());
+        let input = backbone
+            .preprocessing()
+            .map_or(backbone.width(), |preprocessing| preprocessing.values());
         let inputs = pipeline::inputs_under_way() as u64 * input as u64 * 4;
         let files = pipeline::files_under_way() as u64 * self.limits.bytes;
         let rows = items as u64 * backbone.width() as u64 * 4;

@@ -48,7 +48,7 @@ struct State<'a> {
     progress: &'a (dyn Fn(usize) + Sync),
 }
 
-struct Shop<'a> {
+struct Shared<'a> {
     how: &'a Extraction<'a>,
     state: Mutex<State<'a>>,
     stop: AtomicBool,
@@ -75,24 +75,24 @@ pub(super) fn run(
         failed: None,
         progress,
     };
-    let shop = Shop { how, state: Mutex::new(state), stop: AtomicBool::new(false) };
+    let shared = Shared { how, state: Mutex::new(state), stop: AtomicBool::new(false) };
     std::thread::scope(|scope| {
         // Each end of a queue belongs to threads alone, so that a line whose takers are gone
         // closes, and the one before it, too.
         let (files, takers) = sync_channel::<Read>(file_queue());
         let (inputs, lanes_takers) = sync_channel::<Ready>(input_queue());
-        let (takers, lanes_takers) = (shared(takers), shared(lanes_takers));
-        scope.spawn(|| shop.read(pictures, files));
+        let (takers, lanes_takers) = (share(takers), share(lanes_takers));
+        scope.spawn(|| shared.read(pictures, files));
         for _ in 0..threads {
             let (takers, inputs) = (Arc::clone(&takers), inputs.clone());
-            scope.spawn(|| shop.decode(takers, inputs));
+            scope.spawn(|| shared.decode(takers, inputs));
         }
         for _ in 0..lanes {
             let takers = Arc::clone(&lanes_takers);
-            scope.spawn(|| shop.infer(takers));
+            scope.spawn(|| shared.infer(takers));
         }
     });
-    let state = shop.state.into_inner().map_err(|_| panicked())?;
+    let state = shared.state.into_inner().map_err(|_| panicked())?;
     finish(how, pictures, state)
 }
 
@@ -155,7 +155,7 @@ fn refused(bad: &[Bad]) -> Error {
     ))
 }
 
-fn shared<T>(receiver: Receiver<T>) -> Arc<Mutex<Receiver<T>>> {
+fn share<T>(receiver: Receiver<T>) -> Arc<Mutex<Receiver<T>>> {
     Arc::new(Mutex::new(receiver))
 }
 
@@ -168,7 +168,7 @@ fn panicked() -> Error {
     Error::content("a thread of the extraction ended early")
 }
 
-impl<'a> Shop<'a> {
+impl<'a> Shared<'a> {
     fn state(&self) -> Option<MutexGuard<'_, State<'a>>> {
         self.state.lock().ok()
     }
@@ -229,10 +229,10 @@ impl<'a> Shop<'a> {
             }
             let decoded = picture::decode(&bytes, &self.how.limits);
             drop(bytes);
-            let made = decoded.and_then(|picture| match backbone.recipe() {
-                Some(recipe) => {
-                    let mut input = vec![0.0; recipe.values()];
-                    recipe.apply(&picture, &mut input);
+            let made = decoded.and_then(|picture| match backbone.preprocessing() {
+                Some(preprocessing) => {
+                    let mut input = vec![0.0; preprocessing.values()];
+                    preprocessing.apply(&picture, &mut input);
                     Ok(input)
                 }
                 // What is no network is as quick as decoding: done here.
@@ -266,7 +266,7 @@ impl<'a> Shop<'a> {
 
     fn infer(&self, inputs: Arc<Mutex<Receiver<Ready>>>) {
         let backbone = self.how.loaded.backbone();
-        let is_network = backbone.recipe().is_some();
+        let is_network = backbone.preprocessing().is_some();
         loop {
             let started = (self.how.now)();
             let Some(batch) = self.batch(&inputs) else { return };

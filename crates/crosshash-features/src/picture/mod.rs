@@ -8,15 +8,15 @@
 //! | `svg.rs` | drawings in SVG, by `resvg` |
 //! | `resize.rs` | other sizes, as Pillow makes them |
 //! | `raster.rs` | small square pictures, grey or RGB |
-//! | `recipe.rs` | size, crop, channels and scaling that a network was trained with |
+//! | `preprocessing.rs` | size, crop, channels and scaling that a network was trained with |
 //!
 //! Colour profiles are not applied: numbers are taken for sRGB, as training pipelines do.
 
 mod decode;
 mod format;
 mod jpeg;
+mod preprocessing;
 mod raster;
-mod recipe;
 mod resize;
 #[cfg(feature = "svg")]
 mod svg;
@@ -24,9 +24,9 @@ mod svg;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use format::Format;
+pub use preprocessing::{Channels, Filter, Layout, Preprocessing, Resize};
+pub(crate) use preprocessing::{fit, grey};
 pub use raster::Raster;
-pub use recipe::{Channels, Filter, Layout, Recipe, Resize};
-pub(crate) use recipe::{fit, grey};
 
 use crate::{Error, Result};
 

@@ -196,16 +196,19 @@ fn recipes_squash_crop_and_fit() {
         let row: Vec<u8> = (0..8).flat_map(|x| [x * 10; 3]).collect();
         row.repeat(4)
     });
-    let squashed =
-        Recipe { filter: Filter::Area, ..Recipe::squash(4) }.square(&wide).rgb().to_vec();
+    let squashed = Preprocessing { filter: Filter::Area, ..Preprocessing::squash(4) }
+        .square(&wide)
+        .rgb()
+        .to_vec();
     assert_eq!(
         squashed[..12].iter().step_by(3).copied().collect::<Vec<_>>(),
         [5, 25, 45, 65]
     );
-    let middle = Recipe { resize: Resize::ShortSide(4), ..Recipe::squash(2) };
+    let middle = Preprocessing { resize: Resize::ShortSide(4), ..Preprocessing::squash(2) };
     let cropped = middle.square(&wide);
     assert_eq!(cropped.rgb(), [[30, 30, 30, 40, 40, 40]; 2].concat());
-    let fitted = Recipe { resize: Resize::Fit, ..Recipe::squash(8) }.square(&wide);
+    let fitted =
+        Preprocessing { resize: Resize::Fit, ..Preprocessing::squash(8) }.square(&wide);
     assert_eq!(fitted.rgb()[..3 * 8 * 2], [255; 48]);
     assert_eq!(fitted.rgb()[3 * 8 * 2..][..3 * 8 * 4], *wide.rgb());
 }
@@ -213,35 +216,43 @@ fn recipes_squash_crop_and_fit() {
 #[test]
 fn channels_are_scaled_and_ordered() {
     let picture = Picture::new(1, 1, vec![200, 100, 50]);
-    let numbers = |recipe: Recipe| {
-        recipe.check().unwrap();
-        let mut out = vec![0.0; recipe.values()];
-        recipe.apply(&picture, &mut out);
+    let numbers = |preprocessing: Preprocessing| {
+        preprocessing.check().unwrap();
+        let mut out = vec![0.0; preprocessing.values()];
+        preprocessing.apply(&picture, &mut out);
         out
     };
-    let recipe = Recipe { mean: vec![127.0], std: vec![128.0], ..Recipe::squash(1) };
-    assert_eq!(numbers(recipe.clone()), [73.0 / 128.0, -27.0 / 128.0, -77.0 / 128.0]);
-    let bgr =
-        Recipe { channels: Channels::Bgr, mean: vec![1.0, 2.0, 3.0], ..recipe.clone() };
-    assert_eq!(numbers(Recipe { std: vec![], ..bgr }), [49.0, 98.0, 197.0]);
-    let grey = Recipe { channels: Channels::Grey, ..Recipe::squash(1) };
+    let preprocessing =
+        Preprocessing { mean: vec![127.0], std: vec![128.0], ..Preprocessing::squash(1) };
+    assert_eq!(
+        numbers(preprocessing.clone()),
+        [73.0 / 128.0, -27.0 / 128.0, -77.0 / 128.0]
+    );
+    let bgr = Preprocessing {
+        channels: Channels::Bgr,
+        mean: vec![1.0, 2.0, 3.0],
+        ..preprocessing.clone()
+    };
+    assert_eq!(numbers(Preprocessing { std: vec![], ..bgr }), [49.0, 98.0, 197.0]);
+    let grey = Preprocessing { channels: Channels::Grey, ..Preprocessing::squash(1) };
     assert_eq!(numbers(grey), [124.0]);
-    let ink = Recipe { channels: Channels::Ink, ..Recipe::squash(1) };
+    let ink = Preprocessing { channels: Channels::Ink, ..Preprocessing::squash(1) };
     assert_eq!(numbers(ink), [131.0]);
-    let pixels = Recipe { layout: Layout::Pixels, ..Recipe::squash(2) };
+    let pixels = Preprocessing { layout: Layout::Pixels, ..Preprocessing::squash(2) };
     assert_eq!(numbers(pixels)[..6], [200.0, 100.0, 50.0, 200.0, 100.0, 50.0]);
 }
 
 #[test]
 fn wrong_recipes_are_refused() {
-    let wrong = |recipe: Recipe| recipe.check().unwrap_err().to_string();
-    let base = || Recipe::squash(8);
-    assert!(wrong(Recipe { size: 0, ..base() }).contains("size is 1 to 4096"));
-    let small = Recipe { resize: Resize::ShortSide(4), ..base() };
+    let wrong =
+        |preprocessing: Preprocessing| preprocessing.check().unwrap_err().to_string();
+    let base = || Preprocessing::squash(8);
+    assert!(wrong(Preprocessing { size: 0, ..base() }).contains("size is 1 to 4096"));
+    let small = Preprocessing { resize: Resize::ShortSide(4), ..base() };
     assert!(wrong(small).contains("short-side is 8 (size) to 8192 pixels, not 4"));
-    let two = Recipe { mean: vec![1.0, 2.0], ..base() };
+    let two = Preprocessing { mean: vec![1.0, 2.0], ..base() };
     assert!(wrong(two).contains("mean has 2 values"));
-    let zero = Recipe { std: vec![0.0], ..base() };
+    let zero = Preprocessing { std: vec![0.0], ..base() };
     assert!(wrong(zero).contains("std is not 0"));
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{MAX_HIDDEN, check};
 use crate::image_rows::Augment;
 use crate::network::{self, Architecture, Network, Statistics};
-use crate::picture::{Recipe, Resize};
+use crate::picture::{Preprocessing, Resize};
 use crate::prepare::Normalise;
 use crate::tower::Depth;
 use crate::{Error, Result};
@@ -103,7 +103,7 @@ pub enum BatchNorm {
 pub(crate) struct Finetune {
     pub(crate) architecture: &'static Architecture,
     weights: Option<PathBuf>, // none: random
-    pub(crate) recipe: Recipe,
+    pub(crate) preprocessing: Preprocessing,
     pub(crate) depth: Depth,
     pub(crate) augment: Option<Augment>,
     /// Those of the network and of the layers after it.
@@ -188,7 +188,11 @@ impl Finetune {
         Ok(Some(Finetune {
             architecture,
             weights,
-            recipe: Recipe { size, resize: Resize::Squash, ..Recipe::imagenet() },
+            preprocessing: Preprocessing {
+                size,
+                resize: Resize::Squash,
+                ..Preprocessing::imagenet()
+            },
             depth: Depth { frozen, micro, statistics },
             augment: own.augment.unwrap_or(true).then_some(Augment { crop, flip: true }),
             learning_rates: [

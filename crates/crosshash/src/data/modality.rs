@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crosshash_codes::Labels;
 
 use super::{Analysis, Features};
-use crate::backbone::Origin;
+use crate::backbone::FeatureSource;
 use crate::{Error, Result};
 
 /// The items of one modality. Items of different modalities are a pair iff their ids are equal.
@@ -18,7 +18,7 @@ pub struct Modality {
     labels: Labels,
     groups: Option<Vec<String>>,
     marks: Option<Vec<String>>,
-    origin: Option<Origin>,
+    origin: Option<FeatureSource>,
     analysis: Analysis, // of texts
 }
 
@@ -78,13 +78,17 @@ impl Modality {
 
     /// Says which backbone made the features.
     #[must_use]
-    pub fn with_origin(mut self, origin: Origin) -> Modality {
+    pub fn with_origin(mut self, origin: FeatureSource) -> Modality {
         self.origin = Some(origin);
         self
     }
 
     /// The same items with other features, of a backbone.
-    pub fn with_features(self, features: Features, origin: Origin) -> Result<Modality> {
+    pub fn with_features(
+        self,
+        features: Features,
+        origin: FeatureSource,
+    ) -> Result<Modality> {
         self.check_one_each("rows of features", features.len())?;
         Ok(Modality { features, origin: Some(origin), ..self })
     }
@@ -107,7 +111,7 @@ impl Modality {
     }
 
     /// The backbone that made the features, if one did.
-    pub fn origin(&self) -> Option<&Origin> {
+    pub fn origin(&self) -> Option<&FeatureSource> {
         self.origin.as_ref()
     }
 
@@ -215,7 +219,7 @@ impl<'a> View<'a> {
     }
 
     /// The backbone that made the features, if one did.
-    pub fn origin(&self) -> Option<&'a Origin> {
+    pub fn origin(&self) -> Option<&'a FeatureSource> {
         self.modality.origin()
     }
 

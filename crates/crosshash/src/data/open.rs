@@ -12,7 +12,7 @@ use super::resolve::{self, Given};
 use super::{
     Dataset, Dense, Dropped, Features, Modality, ReadLimits, Split, SplitSpec, Texts, emoji,
 };
-use crate::backbone::Origin;
+use crate::backbone::FeatureSource;
 use crate::extract::Extracted;
 use crate::{Error, Result};
 
@@ -45,7 +45,7 @@ impl LoadedDataset {
         mut self,
         modality: &str,
         given: Extracted,
-        origin: Origin,
+        origin: FeatureSource,
     ) -> Result<LoadedDataset> {
         let at = self.dataset.modality_idx(modality)?;
         let mut all = self.dataset.modalities().to_vec();

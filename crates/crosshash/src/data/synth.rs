@@ -32,7 +32,7 @@ use crate::{Error, Result};
 
 /// What to make.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Recipe {
+pub struct SynthSpec {
     /// How many items.
     pub items: usize,
     /// How many labels.
@@ -89,16 +89,16 @@ const HOME: f64 = 8.0;
 
 /// Writes the data set into a folder that exists; gives the paths of the files.
 pub fn synth(
-    recipe: &Recipe,
+    spec: &SynthSpec,
     folder: &Path,
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<PathBuf>> {
-    check(recipe)?;
-    let labeller = Labeller::new(recipe);
+    check(spec)?;
+    let labeller = Labeller::new(spec);
     let table = folder.join("items.tsv");
     atomically(&table, |out| {
         writeln!(out, "id\tlabels")?;
-        for item in 0..recipe.items {
+        for item in 0..spec.items {
             let labels = labeller.labels(item);
             let names: Vec<String> =
                 labels.iter().map(|label| format!("l{label}")).collect();
@@ -107,10 +107,10 @@ pub fn synth(
         Ok(())
     })?;
     let mut paths = vec![table];
-    for (k, modality) in recipe.modalities.iter().enumerate() {
-        let done = |n: usize| progress(k * recipe.items + n);
+    for (k, modality) in spec.modalities.iter().enumerate() {
+        let done = |n: usize| progress(k * spec.items + n);
         let path = folder.join(modality.file());
-        let maker = Maker { recipe, labeller: &labeller, k, modality };
+        let maker = Maker { spec, labeller: &labeller, k, modality };
         atomically(&path, |out| match modality.form {
             SynthForm::Dense => maker.numbers(out, &done),
             SynthForm::Sparse => maker.counts(out, &done),
@@ -119,28 +119,28 @@ pub fn synth(
         paths.push(path);
     }
     let manifest = folder.join(MANIFEST);
-    let text = manifest_of(recipe).to_toml()?;
+    let text = manifest_of(spec).to_toml()?;
     atomically(&manifest, |out| Ok(out.write_all(text.as_bytes())?))?;
     paths.push(manifest);
     Ok(paths)
 }
 
-fn check(recipe: &Recipe) -> Result<()> {
+fn check(spec: &SynthSpec) -> Result<()> {
     let bad = |what: &str| Err(Error::content(what));
-    if recipe.items == 0 || recipe.labels == 0 || recipe.modalities.is_empty() {
+    if spec.items == 0 || spec.labels == 0 || spec.modalities.is_empty() {
         return bad("at least one item, one label and one modality are needed");
     }
-    if recipe.modalities.iter().any(|modality| modality.width == 0) {
+    if spec.modalities.iter().any(|modality| modality.width == 0) {
         return bad("a modality needs at least one number per item");
     }
-    if !(recipe.noise >= 0.0 && recipe.noise.is_finite()) {
+    if !(spec.noise >= 0.0 && spec.noise.is_finite()) {
         return bad("noise is 0 or more");
     }
-    if !(recipe.per_item >= 1.0 && recipe.per_item <= recipe.labels as f64) {
+    if !(spec.per_item >= 1.0 && spec.per_item <= spec.labels as f64) {
         return bad("labels per item are 1 to the number of labels");
     }
-    for (k, modality) in recipe.modalities.iter().enumerate() {
-        if recipe.modalities[..k].iter().any(|other| other.name == modality.name) {
+    for (k, modality) in spec.modalities.iter().enumerate() {
+        if spec.modalities[..k].iter().any(|other| other.name == modality.name) {
             return bad("two modalities have the same name");
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -151,7 +151,7 @@ fn check(recipe: &Recipe) -> Result<()> {
     Ok(())
 }
 
-fn manifest_of(recipe: &Recipe) -> Manifest {
+fn manifest_of(spec: &SynthSpec) -> Manifest {
     let items = |table: &str| {
         let (table, id) = (table.into(), Some("id".into()));
         Some(Items { table, id, ..Items::default() })
@@ -174,7 +174,7 @@ fn manifest_of(recipe: &Recipe) -> Manifest {
     };
     let share = |share: f64| Some(Selection::Share(share));
     Manifest {
-        name: Some(format!("synthetic, {} items, seed {}", recipe.items, recipe.seed)),
+        name: Some(format!("synthetic, {} items, seed {}", spec.items, spec.seed)),
         licence: Some("made by crosshash data synth; free".into()),
         items: items("items.tsv"),
         labels: Some(LabelSource {
@@ -183,17 +183,17 @@ fn manifest_of(recipe: &Recipe) -> Manifest {
             ..LabelSource::default()
         }),
         split: Some(SplitSource {
-            seed: recipe.seed,
+            seed: spec.seed,
             query: share(0.1),
             train: share(0.5),
             ..SplitSource::default()
         }),
-        modality: recipe.modalities.iter().map(source).collect(),
+        modality: spec.modalities.iter().map(source).collect(),
         ..Manifest::default()
     }
 }
 
-/// A generator for one purpose: `stream` 0 is the recipe's, 1 labels, 2.. the modalities.
+/// A generator for one purpose: `stream` 0 is the spec's, 1 labels, 2.. the modalities.
 fn rng(seed: u64, stream: u64, item: usize) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(stream);
@@ -208,22 +208,22 @@ struct Labeller {
 }
 
 impl Labeller {
-    fn new(recipe: &Recipe) -> Labeller {
-        let topics = (recipe.labels / 4).clamp(1, TOPICS);
+    fn new(spec: &SynthSpec) -> Labeller {
+        let topics = (spec.labels / 4).clamp(1, TOPICS);
         let chances = (0..topics).map(|topic| {
-            let mut rng = rng(recipe.seed, 0, topic);
-            let weights: Vec<f64> = (0..recipe.labels)
+            let mut rng = rng(spec.seed, 0, topic);
+            let weights: Vec<f64> = (0..spec.labels)
                 .map(|label| {
                     let home =
-                        self::rng(recipe.seed, 0, TOPICS + label).random_range(0..topics);
+                        self::rng(spec.seed, 0, TOPICS + label).random_range(0..topics);
                     let pull = if home == topic { HOME } else { rng.random::<f64>() };
                     pull / (label + 1) as f64
                 })
                 .collect();
             let sum: f64 = weights.iter().sum();
-            weights.iter().map(|w| (recipe.per_item * w / sum).min(0.95)).collect()
+            weights.iter().map(|w| (spec.per_item * w / sum).min(0.95)).collect()
         });
-        Labeller { seed: recipe.seed, chances: chances.collect() }
+        Labeller { seed: spec.seed, chances: chances.collect() }
     }
 
     fn labels(&self, item: usize) -> Vec<usize> {
@@ -253,7 +253,7 @@ impl Labeller {
 
 /// Writes one modality.
 struct Maker<'a> {
-    recipe: &'a Recipe,
+    spec: &'a SynthSpec,
     labeller: &'a Labeller,
     k: usize,
     modality: &'a SynthModality,
@@ -261,7 +261,7 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     fn rng(&self, item: usize) -> ChaCha8Rng {
-        rng(self.recipe.seed, 2 + self.k as u64, item + 1)
+        rng(self.spec.seed, 2 + self.k as u64, item + 1)
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "features are single precision")]
@@ -270,20 +270,19 @@ impl Maker<'_> {
         out: &mut dyn Write,
         done: &dyn Fn(usize),
     ) -> crosshash_codes::Result<()> {
-        let (rows, width) = (self.recipe.items, self.modality.width);
+        let (rows, width) = (self.spec.items, self.modality.width);
         out.write_all(&npy_head("<f4", &format!("({rows}, {width})")))?;
-        let mut own = rng(self.recipe.seed, 2 + self.k as u64, 0);
+        let mut own = rng(self.spec.seed, 2 + self.k as u64, 0);
         let scale = (width as f64).sqrt().recip();
         let directions: Vec<f64> =
-            (0..self.recipe.labels * width).map(|_| gaussian(&mut own) * scale).collect();
+            (0..self.spec.labels * width).map(|_| gaussian(&mut own) * scale).collect();
         let mut row = vec![0.0; width];
         let mut bytes = Vec::with_capacity(4 * width);
         for item in 0..rows {
             let labels = self.labeller.labels(item);
             let mut rng = self.rng(item);
             let weight = (labels.len() as f64).sqrt().recip();
-            row.iter_mut()
-                .for_each(|x| *x = gaussian(&mut rng) * self.recipe.noise * scale);
+            row.iter_mut().for_each(|x| *x = gaussian(&mut rng) * self.spec.noise * scale);
             for &label in &labels {
                 let direction = &directions[label * width..][..width];
                 row.iter_mut().zip(direction).for_each(|(x, d)| *x += weight * d);
@@ -301,7 +300,7 @@ impl Maker<'_> {
     /// The words of an item, in order.
     fn words(&self, item: usize, labels: &[usize]) -> [usize; WORDS] {
         let width = self.modality.width;
-        let chance = self.recipe.noise / (1.0 + self.recipe.noise);
+        let chance = self.spec.noise / (1.0 + self.spec.noise);
         let mut rng = self.rng(item);
         std::array::from_fn(|_| {
             let zipf = zipf(&mut rng, width);
@@ -319,7 +318,7 @@ impl Maker<'_> {
         out: &mut dyn Write,
         done: &dyn Fn(usize),
     ) -> crosshash_codes::Result<()> {
-        for item in 0..self.recipe.items {
+        for item in 0..self.spec.items {
             let labels = self.labeller.labels(item);
             let words = self.words(item, &labels).map(|word| format!("w{word}")).join(" ");
             let names: Vec<String> =
@@ -346,9 +345,9 @@ impl Maker<'_> {
             }
             counts
         };
-        let rows = || (0..self.recipe.items).map(row);
+        let rows = || (0..self.spec.items).map(row);
         let cells: usize = rows().map(|row| row.len()).sum();
-        let (items, width) = (self.recipe.items as u64, self.modality.width as u64);
+        let (items, width) = (self.spec.items as u64, self.modality.width as u64);
         let mut archive = Archive { zip: ZipWriter::new(out) };
         archive.entry("format", "|S3", "()", |out| out.write_all(b"csr"))?;
         archive.entry("shape", "<i8", "(2,)", |out| {

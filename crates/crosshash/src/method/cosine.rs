@@ -6,7 +6,7 @@
 //! rank by  <f, g> / (|f| |g|)
 //! ```
 //!
-//! `About::codes` is false: they are judged by real outputs, never by signs, and tables mark them.
+//! `MethodInfo::codes` is false: they are judged by real outputs, never by signs, and tables mark them.
 //! `cosine` refuses modalities of different widths, which cannot be one space.
 
 use crosshash_codes::Bits;

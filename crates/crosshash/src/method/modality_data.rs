@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crosshash_codes::Labels;
 
-use crate::backbone::Origin;
+use crate::backbone::FeatureSource;
 use crate::config::Config;
 use crate::data::{Analysis, NGrams, Training, Vocabulary, Weights};
 use crate::prepare::{Normalise, Preparation, Rows};
@@ -15,7 +15,7 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct ModalityData {
     pub(crate) name: String,
-    pub(crate) origin: Option<Origin>,
+    pub(crate) origin: Option<FeatureSource>,
     pub(crate) preparation: Preparation,
     pub(crate) rows: Rows,
     pub(crate) labels: Labels,
@@ -62,7 +62,7 @@ impl ModalityData {
                 )));
             }
             Some(finetune) => Preparation::Pixels {
-                recipe: finetune.recipe.clone(),
+                preprocessing: finetune.preprocessing.clone(),
                 network: finetune.architecture,
             },
         };

@@ -3,8 +3,10 @@
 
 use std::path::PathBuf;
 
-use crosshash_features::backbone::{About, Backbone, Source, Table, Takes, WeightFile};
-use crosshash_features::picture::Recipe;
+use crosshash_features::backbone::{
+    Backbone, BackboneInfo, InputKind, Source, Table, WeightFile,
+};
+use crosshash_features::picture::Preprocessing;
 use crosshash_features::{Error, Result};
 
 use super::{Network, named};
@@ -13,7 +15,7 @@ use super::{Network, named};
 pub static BACKBONES: Table =
     &[&ALEXNET, &ALEXNET_CONV, &VGG16, &RESNET18, &RESNET50, &SE_RESNEXT101];
 
-static ALEXNET: About = About {
+static ALEXNET: BackboneInfo = BackboneInfo {
     name: "alexnet",
     width: 4096,
     what: "AlexNet (torchvision), output of the second linear layer",
@@ -30,7 +32,7 @@ static ALEXNET: About = About {
     ..NATIVE
 };
 
-static ALEXNET_CONV: About = About {
+static ALEXNET_CONV: BackboneInfo = BackboneInfo {
     name: "alexnet-conv",
     width: 9216,
     what: "AlexNet's five convolutions (torchvision), what its first linear layer takes",
@@ -45,7 +47,7 @@ static ALEXNET_CONV: About = About {
     ..NATIVE
 };
 
-static VGG16: About = About {
+static VGG16: BackboneInfo = BackboneInfo {
     name: "vgg16",
     width: 4096,
     what: "VGG-16 (torchvision), output of the second linear layer",
@@ -62,7 +64,7 @@ static VGG16: About = About {
     ..NATIVE
 };
 
-static RESNET18: About = About {
+static RESNET18: BackboneInfo = BackboneInfo {
     name: "resnet18",
     width: 512,
     what: "ResNet-18 (torchvision), mean of the last block",
@@ -79,7 +81,7 @@ static RESNET18: About = About {
     ..NATIVE
 };
 
-static RESNET50: About = About {
+static RESNET50: BackboneInfo = BackboneInfo {
     name: "resnet50",
     width: 2048,
     what: "ResNet-50 (torchvision), mean of the last block",
@@ -96,7 +98,7 @@ static RESNET50: About = About {
     ..NATIVE
 };
 
-static SE_RESNEXT101: About = About {
+static SE_RESNEXT101: BackboneInfo = BackboneInfo {
     name: "se-resnext101",
     width: 2048,
     what: "SE-ResNeXt-101 32x4d (timm), mean of the last block",
@@ -116,9 +118,9 @@ static SE_RESNEXT101: About = About {
     ..NATIVE
 };
 
-const NATIVE: About = About {
+const NATIVE: BackboneInfo = BackboneInfo {
     name: "",
-    takes: Takes::Pictures,
+    input_kind: InputKind::Pictures,
     drawings: false,
     width: 0,
     what: "",
@@ -131,7 +133,7 @@ const NATIVE: About = About {
 
 struct Native {
     network: Network,
-    recipe: Recipe,
+    preprocessing: Preprocessing,
 }
 
 fn open(name: &str, files: &[PathBuf]) -> Result<Box<dyn Backbone>> {
@@ -140,20 +142,20 @@ fn open(name: &str, files: &[PathBuf]) -> Result<Box<dyn Backbone>> {
     };
     let network = named(name).and_then(|architecture| Network::open(architecture, path));
     let network = network.map_err(|err| Error::content(err.to_string()))?;
-    Ok(Box::new(Native { network, recipe: Recipe::imagenet() }))
+    Ok(Box::new(Native { network, preprocessing: Preprocessing::imagenet() }))
 }
 
 impl Backbone for Native {
-    fn takes(&self) -> Takes {
-        Takes::Pictures
+    fn input_kind(&self) -> InputKind {
+        InputKind::Pictures
     }
 
     fn width(&self) -> usize {
         self.network.architecture().width
     }
 
-    fn recipe(&self) -> Option<&Recipe> {
-        Some(&self.recipe)
+    fn preprocessing(&self) -> Option<&Preprocessing> {
+        Some(&self.preprocessing)
     }
 
     // The tensor library shares its work among all threads.
@@ -162,7 +164,11 @@ impl Backbone for Native {
     }
 
     fn inputs(&self, inputs: &[f32], count: usize) -> Result<Vec<f32>> {
-        assert_eq!(inputs.len(), count * self.recipe.values(), "inputs of another size");
-        Ok(self.network.features(inputs, self.recipe.size))
+        assert_eq!(
+            inputs.len(),
+            count * self.preprocessing.values(),
+            "inputs of another size"
+        );
+        Ok(self.network.features(inputs, self.preprocessing.size))
     }
 }

@@ -4,7 +4,7 @@ use crosshash_codes::Codes;
 use rayon::prelude::*;
 
 use super::{QueryInput, QueryKind};
-use crate::backbone::{self, Loaded, Origin, Takes, Weights};
+use crate::backbone::{self, FeatureSource, InputKind, Loaded, Weights};
 use crate::data::{Dense, Features, Pictures, Sparse};
 use crate::encode::{Encoder as _, signs};
 use crate::picture::{self, Limits, Picture};
@@ -206,10 +206,10 @@ impl QueryEncoder {
     }
 
     /// What a backbone takes, if the modality has one and its weights were found.
-    pub(super) fn backbone_takes(&self, modality: &str) -> Result<Option<Takes>> {
+    pub(super) fn backbone_input_kind(&self, modality: &str) -> Result<Option<InputKind>> {
         Ok(match &self.modality(modality)?.backbone {
-            InputBackbone::Loaded(loaded) => Some(loaded.backbone().takes()),
-            InputBackbone::Own => Some(Takes::Pictures),
+            InputBackbone::Loaded(loaded) => Some(loaded.backbone().input_kind()),
+            InputBackbone::Own => Some(InputKind::Pictures),
             InputBackbone::None | InputBackbone::Missing(_) => None,
         })
     }
@@ -247,9 +247,10 @@ impl QueryEncoder {
 
     /// The backbone of a modality, for queries of a kind.
     fn loaded(&self, modality: &str, kind: QueryKind) -> Result<&Loaded> {
-        let wanted = if kind == QueryKind::Text { Takes::Texts } else { Takes::Pictures };
+        let wanted =
+            if kind == QueryKind::Text { InputKind::Texts } else { InputKind::Pictures };
         match &self.modality(modality)?.backbone {
-            InputBackbone::Loaded(loaded) if loaded.backbone().takes() == wanted => {
+            InputBackbone::Loaded(loaded) if loaded.backbone().input_kind() == wanted => {
                 Ok(loaded)
             }
             _ => Err(self.refuse(modality, kind)),
@@ -264,10 +265,10 @@ impl InputBackbone {
             InputBackbone::None | InputBackbone::Missing(_) if is_text => vec![Text],
             InputBackbone::None | InputBackbone::Missing(_) => Vec::new(),
             InputBackbone::Own => vec![Picture, Drawing],
-            InputBackbone::Loaded(loaded) => match loaded.backbone().takes() {
-                Takes::Texts => vec![Text],
-                Takes::Pictures if loaded.is_for_drawings() => vec![Drawing, Picture],
-                Takes::Pictures => vec![Picture],
+            InputBackbone::Loaded(loaded) => match loaded.backbone().input_kind() {
+                InputKind::Texts => vec![Text],
+                InputKind::Pictures if loaded.is_for_drawings() => vec![Drawing, Picture],
+                InputKind::Pictures => vec![Picture],
             },
         };
         if !is_text && !matches!(self, InputBackbone::Own) {
@@ -278,7 +279,7 @@ impl InputBackbone {
 }
 
 /// Opens the backbone of an origin; rejects other weights.
-fn reopen(origin: &Origin, weights: &Weights) -> Result<Loaded> {
+fn reopen(origin: &FeatureSource, weights: &Weights) -> Result<Loaded> {
     let loaded = backbone::open(&origin.backbone, weights)?;
     let now = loaded.origin();
     if now.digest != origin.digest {

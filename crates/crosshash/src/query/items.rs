@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{QueryEncoder, QueryKind};
-use crate::backbone::Takes;
+use crate::backbone::InputKind;
 use crate::data::{self, Dense, Features, PicturePlace, Pictures};
 use crate::featurize::FeatureExtractor;
 use crate::picture;
@@ -28,22 +28,22 @@ impl QueryEncoder {
         path: &Path,
         extractor: &FeatureExtractor<'_>,
     ) -> Result<QueryItems> {
-        let takes = self.backbone_takes(modality)?;
+        let takes = self.backbone_input_kind(modality)?;
         if self.missing_backbone(modality).is_some() && holds_pictures(path) {
             return Err(self.refuse(modality, QueryKind::Picture));
         }
         let is_list = path.extension().is_some_and(|ending| ending == "txt");
         let (raw, ids) = match takes {
-            Some(Takes::Texts) if is_list => (data::items(path, true)?, None),
-            Some(Takes::Pictures) if is_list => {
+            Some(InputKind::Texts) if is_list => (data::items(path, true)?, None),
+            Some(InputKind::Pictures) if is_list => {
                 let (pictures, names) = listed(path)?;
                 (Features::Pictures(pictures), Some(names))
             }
-            Some(Takes::Pictures) if holds_pictures(path) => {
+            Some(InputKind::Pictures) if holds_pictures(path) => {
                 let (pictures, ids) = data::pictures(path, "")?;
                 (Features::Pictures(pictures), Some(ids))
             }
-            Some(Takes::Pictures) if is_picture(path)? => {
+            Some(InputKind::Pictures) if is_picture(path)? => {
                 let file = fs_err::read(path)?;
                 let features = self.pictures(modality, vec![file])?;
                 return Ok(QueryItems { features, ids: None });

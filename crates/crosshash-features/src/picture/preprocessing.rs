@@ -1,4 +1,4 @@
-//! `Recipe`: what is done to a picture before a network sees it. It belongs to the weights: a
+//! `Preprocessing`: what is done to a picture before a network sees it. It belongs to the weights: a
 //! network that was trained on squashed pictures wants them squashed.
 //!
 //! In order: trim, resize and crop to a square, channels, then
@@ -13,17 +13,17 @@ use crate::{Error, Result};
 /// From a picture to the input of a network.
 ///
 /// ```
-/// use crosshash::picture::{Picture, Recipe};
+/// use crosshash_features::picture::{Picture, Preprocessing};
 ///
-/// let recipe: Recipe = toml::from_str("size = 2\nmean = [127]\nstd = [128]").unwrap();
+/// let preprocessing: Preprocessing = toml::from_str("size = 2\nmean = [127]\nstd = [128]").unwrap();
 /// let grey = Picture::new(4, 4, vec![255; 48]);
-/// let mut input = vec![0.0; recipe.values()];
-/// recipe.apply(&grey, &mut input);
+/// let mut input = vec![0.0; preprocessing.values()];
+/// preprocessing.apply(&grey, &mut input);
 /// assert_eq!(input, [1.0; 12]); // three channels of 2 x 2
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Recipe {
+pub struct Preprocessing {
     /// Pixels a side of the square input.
     pub size: usize,
     /// How a picture becomes a square.
@@ -120,10 +120,10 @@ impl Channels {
     }
 }
 
-impl Recipe {
+impl Preprocessing {
     /// RGB squashed to a square by bilinear weights, values as they are.
-    pub fn squash(size: usize) -> Recipe {
-        Recipe {
+    pub fn squash(size: usize) -> Preprocessing {
+        Preprocessing {
             size,
             resize: Resize::Squash,
             trim: false,
@@ -136,22 +136,22 @@ impl Recipe {
         }
     }
 
-    /// The recipe of most networks trained on ImageNet, torchvision's and timm's: shorter side to
+    /// The preprocessing of most networks trained on ImageNet, torchvision's and timm's: shorter side to
     /// 256, the middle 224, the mean and deviation of ImageNet.
-    pub fn imagenet() -> Recipe {
-        Recipe {
+    pub fn imagenet() -> Preprocessing {
+        Preprocessing {
             resize: Resize::ShortSide(256),
             scale: 1.0 / 255.0,
             mean: vec![0.485, 0.456, 0.406],
             std: vec![0.229, 0.224, 0.225],
-            ..Recipe::squash(224)
+            ..Preprocessing::squash(224)
         }
     }
 
     /// Refuses what cannot be done.
     pub fn check(&self) -> Result<()> {
         let channels = self.channels.count();
-        let bad = |what: String| Err(Error::content(format!("recipe: {what}")));
+        let bad = |what: String| Err(Error::content(format!("preprocessing: {what}")));
         if !(1..=4096).contains(&self.size) {
             return bad(format!("size is 1 to 4096 pixels, not {}", self.size));
         }
@@ -185,7 +185,7 @@ impl Recipe {
 
     /// The numbers of a picture.
     ///
-    /// Panics if `out` is of another length than [`values`](Recipe::values).
+    /// Panics if `out` is of another length than [`values`](Preprocessing::values).
     pub fn apply(&self, picture: &Picture, out: &mut [f32]) {
         assert_eq!(out.len(), self.values(), "buffer of another size");
         let square = self.square(picture);
