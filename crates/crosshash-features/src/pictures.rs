@@ -194,13 +194,15 @@ pub fn open_tar(path: &Path) -> Result<tar::Archive<Box<dyn Read>>> {
     let mut start = [0; 2];
     let packed = file.read(&mut start)? == 2 && start == [0x1f, 0x8b];
     let file = BufReader::new(fs_err::File::open(path)?);
-    Ok(tar::Archive::new(match packed {
-        false => Box::new(file),
-        true => Box::new(Bounded {
+    let reader: Box<dyn Read> = if packed {
+        Box::new(Bounded {
             inner: MultiGzDecoder::new(file),
             left: size.saturating_mul(PACKED).saturating_add(1 << 20),
-        }),
-    }))
+        })
+    } else {
+        Box::new(file)
+    };
+    Ok(tar::Archive::new(reader))
 }
 
 /// `tar -C folder .` writes names as `./a.png`.

@@ -58,9 +58,10 @@ pub fn every_direction(
 /// The mean tie-aware MAP over the directions between modalities, or within the only one.
 pub fn mean_map(directions: &[Direction]) -> Option<f64> {
     let across = |d: &&Direction| d.query != d.database;
-    let chosen: Vec<&Direction> = match directions.iter().any(|d| across(&d)) {
-        true => directions.iter().filter(across).collect(),
-        false => directions.iter().collect(),
+    let chosen: Vec<&Direction> = if directions.iter().any(|d| across(&d)) {
+        directions.iter().filter(across).collect()
+    } else {
+        directions.iter().collect()
     };
     let sum: f64 = chosen.iter().map(|d| d.report.map.tie_aware).sum();
     (!chosen.is_empty()).then(|| sum / chosen.len() as f64)

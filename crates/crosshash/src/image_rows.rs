@@ -194,16 +194,14 @@ impl Augment {
         rng: &mut ChaCha8Rng,
         out: &mut [f32],
     ) {
-        match self.crop < 1.0 {
-            false => preprocessing.apply(picture, out),
-            true => {
-                let (width, height) = (picture.width(), picture.height());
-                let [left, top, across, down] = self.part(width, height, rng);
-                let part = picture.crop(left, top, across, down);
-                let squash =
-                    Preprocessing { resize: Resize::Squash, ..preprocessing.clone() };
-                squash.apply(&part, out);
-            }
+        if self.crop < 1.0 {
+            let (width, height) = (picture.width(), picture.height());
+            let [left, top, across, down] = self.part(width, height, rng);
+            let part = picture.crop(left, top, across, down);
+            let squash = Preprocessing { resize: Resize::Squash, ..preprocessing.clone() };
+            squash.apply(&part, out);
+        } else {
+            preprocessing.apply(picture, out);
         }
         if self.flip && rng.random_bool(0.5) {
             out.chunks_exact_mut(preprocessing.size).for_each(<[f32]>::reverse);

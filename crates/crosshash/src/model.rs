@@ -177,9 +177,10 @@ impl Model {
             modalities.push(ModalityModel { name, origin, preparation, tower });
         }
         // Towers with a classifier are of a method that has centres.
-        let centres = match modalities.iter().any(|one| one.tower.shape().classes > 0) {
-            true => arrays.take("centres")?.values,
-            false => Vec::new(),
+        let centres = if modalities.iter().any(|one| one.tower.shape().classes > 0) {
+            arrays.take("centres")?.values
+        } else {
+            Vec::new()
         };
         if !centres.is_empty() && centres.len() != bits.get() * found.labels.len() {
             return Err(Error::content("the centres do not fit the labels").at(&path));

@@ -181,15 +181,17 @@ impl Preparation {
         };
         match (self, features) {
             (Preparation::Dense { width, normaliser }, Features::Dense(rows)) => {
-                match rows.width() == *width {
-                    true => Ok(Rows::Dense(rows, normaliser.clone())),
-                    false => Err(refused(format!("dense rows of {width} numbers"))),
+                if rows.width() == *width {
+                    Ok(Rows::Dense(rows, normaliser.clone()))
+                } else {
+                    Err(refused(format!("dense rows of {width} numbers")))
                 }
             }
             (Preparation::Sparse { width }, Features::Sparse(rows)) => {
-                match rows.width() == *width {
-                    true => Ok(Rows::Sparse(rows)),
-                    false => Err(refused(format!("sparse rows of {width} numbers"))),
+                if rows.width() == *width {
+                    Ok(Rows::Sparse(rows))
+                } else {
+                    Err(refused(format!("sparse rows of {width} numbers")))
                 }
             }
             (Preparation::Text(vocabulary), Features::Text(texts)) => {

@@ -62,16 +62,16 @@ impl Backbone for Descriptor {
     }
 
     fn width(&self) -> usize {
-        match self.drawings {
-            true => descriptor::DRAWING,
-            false => descriptor::PICTURE,
-        }
+        if self.drawings { descriptor::DRAWING } else { descriptor::PICTURE }
     }
 
     fn pictures(&self, batch: &[Picture]) -> Result<Vec<f32>> {
-        let row = |picture: &Picture| match self.drawings {
-            true => descriptor::drawing(&drawing(picture)),
-            false => descriptor::picture(&square(picture)),
+        let row = |picture: &Picture| {
+            if self.drawings {
+                descriptor::drawing(&drawing(picture))
+            } else {
+                descriptor::picture(&square(picture))
+            }
         };
         Ok(batch.iter().flat_map(row).collect())
     }

@@ -235,9 +235,10 @@ impl BackboneInfo {
         }
         let folders: Vec<_> =
             weights.folders.iter().map(|f| f.display().to_string()).collect();
-        let looked = match folders.is_empty() {
-            true => "no folder of weights is named".to_owned(),
-            false => format!("it was looked for in {}", folders.join(", ")),
+        let looked = if folders.is_empty() {
+            "no folder of weights is named".to_owned()
+        } else {
+            format!("it was looked for in {}", folders.join(", "))
         };
         Err(Error::content(format!(
             "the backbone {} needs its weights, {}: {looked}. To get it:\n{}",

@@ -68,13 +68,14 @@ impl Backbone for OnnxImage {
 
     fn inputs(&self, inputs: &[f32], count: usize) -> Result<Vec<f32>> {
         let rows = self.run(inputs, count)?;
-        match rows.len() == count * self.width {
-            true => Ok(rows),
-            false => Err(Error::content(format!(
+        if rows.len() == count * self.width {
+            Ok(rows)
+        } else {
+            Err(Error::content(format!(
                 "the network gave {} numbers for {count} pictures, not {} each",
                 rows.len(),
                 self.width
-            ))),
+            )))
         }
     }
 }

@@ -86,9 +86,10 @@ fn read(bytes: &[u8]) -> Result<(usize, Vec<f32>)> {
             .collect(),
         other => return Err(Error::content(format!("values of {other:?} are not read"))),
     };
-    match rows > 0 && width > 0 && values.len() == rows * width {
-        true => Ok((width, values)),
-        false => Err(Error::content("an empty table")),
+    if rows > 0 && width > 0 && values.len() == rows * width {
+        Ok((width, values))
+    } else {
+        Err(Error::content("an empty table"))
     }
 }
 

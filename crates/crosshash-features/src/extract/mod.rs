@@ -207,9 +207,10 @@ impl<'a> Extraction<'a> {
                 let few: Vec<&str> = few.iter().map(|&(item, _)| texts[item]).collect();
                 backbone.texts(&few)
             };
-            let found: Vec<Vec<f32>> = match backbone.is_single_threaded() {
-                true => block.par_chunks(BATCH).map(few).collect::<Result<_>>()?,
-                false => block.chunks(BATCH).map(few).collect::<Result<_>>()?,
+            let found: Vec<Vec<f32>> = if backbone.is_single_threaded() {
+                block.par_chunks(BATCH).map(few).collect::<Result<_>>()?
+            } else {
+                block.chunks(BATCH).map(few).collect::<Result<_>>()?
             };
             for (&(item, key), row) in block.iter().zip(found.concat().chunks_exact(width))
             {

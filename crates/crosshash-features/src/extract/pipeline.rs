@@ -276,10 +276,8 @@ impl<'a> Shared<'a> {
             let got = (self.how.now)();
             let values: Vec<f32> =
                 batch.iter().flat_map(|(_, _, input)| input).copied().collect();
-            let rows = match is_network {
-                true => backbone.inputs(&values, batch.len()),
-                false => Ok(values),
-            };
+            let rows =
+                if is_network { backbone.inputs(&values, batch.len()) } else { Ok(values) };
             let ended = (self.how.now)();
             let kept = rows.and_then(|rows| self.keep(&batch, &rows));
             if let Err(err) = kept {

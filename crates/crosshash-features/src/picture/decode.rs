@@ -50,12 +50,11 @@ pub(super) fn raster(bytes: &[u8], format: Format, limits: &Limits) -> Result<Pi
     };
     image.apply_orientation(upright);
     let (width, height) = (image.width() as usize, image.height() as usize);
-    let rgb = match image.color().has_alpha() {
-        false => image.into_rgb8().into_raw(),
-        true => {
-            let rgba = image.into_rgba8().into_raw();
-            rgba.chunks_exact(4).flat_map(|p| on_white([p[0], p[1], p[2]], p[3])).collect()
-        }
+    let rgb = if image.color().has_alpha() {
+        let rgba = image.into_rgba8().into_raw();
+        rgba.chunks_exact(4).flat_map(|p| on_white([p[0], p[1], p[2]], p[3])).collect()
+    } else {
+        image.into_rgb8().into_raw()
     };
     Ok(Picture::new(width, height, rgb))
 }

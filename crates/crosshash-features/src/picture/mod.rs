@@ -119,9 +119,10 @@ impl Picture {
                 (top, bottom) = (top.min(y), y + 1);
             }
         }
-        match right > left {
-            true => self.crop(left, top, right - left, bottom - top),
-            false => self.clone(),
+        if right > left {
+            self.crop(left, top, right - left, bottom - top)
+        } else {
+            self.clone()
         }
     }
 

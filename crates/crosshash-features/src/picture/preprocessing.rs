@@ -222,20 +222,20 @@ impl Preprocessing {
     /// The square that the network sees, in colour.
     pub fn square(&self, picture: &Picture) -> Picture {
         let trimmed;
-        let picture = match self.trim {
-            false => picture,
-            true => {
-                trimmed = picture.trimmed();
-                &trimmed
-            }
+        let picture = if self.trim {
+            trimmed = picture.trimmed();
+            &trimmed
+        } else {
+            picture
         };
         let (width, height) = (picture.width(), picture.height());
         match self.resize {
             Resize::Squash => resize(picture, self.size, self.size, self.filter),
             Resize::ShortSide(short) => {
-                let (across, down) = match width <= height {
-                    true => (short, (short * height / width).max(short)),
-                    false => ((short * width / height).max(short), short),
+                let (across, down) = if width <= height {
+                    (short, (short * height / width).max(short))
+                } else {
+                    ((short * width / height).max(short), short)
                 };
                 let resized = resize(picture, across, down, self.filter);
                 let size = self.size;

@@ -26,9 +26,10 @@ pub(super) fn resize(
     if old == [width, height] {
         return picture.clone();
     }
-    let rgb = match old[0] * old[1] > LARGE {
-        true => fast(picture, width, height, filter),
-        false => convolve(picture.rgb(), old, [width, height], filter),
+    let rgb = if old[0] * old[1] > LARGE {
+        fast(picture, width, height, filter)
+    } else {
+        convolve(picture.rgb(), old, [width, height], filter)
     };
     Picture::new(width, height, rgb)
 }
@@ -109,24 +110,23 @@ fn to_byte(sum: i32) -> u8 {
 /// The picture with another width, then another height.
 fn convolve(rgb: &[u8], old: [usize; 2], new: [usize; 2], filter: Filter) -> Vec<u8> {
     const HALF: i32 = 1 << (POINT - 1);
-    let across = match new[0] == old[0] {
-        true => rgb.to_vec(),
-        false => {
-            let taps = taps(old[0], new[0], filter);
-            let mut out = Vec::with_capacity(new[0] * old[1] * 3);
-            for row in rgb.chunks_exact(old[0] * 3) {
-                for (first, weights) in &taps {
-                    let mut sum = [HALF; 3];
-                    for (pixel, weight) in row[first * 3..].chunks_exact(3).zip(weights) {
-                        for c in 0..3 {
-                            sum[c] += i32::from(pixel[c]) * weight;
-                        }
+    let across = if new[0] == old[0] {
+        rgb.to_vec()
+    } else {
+        let taps = taps(old[0], new[0], filter);
+        let mut out = Vec::with_capacity(new[0] * old[1] * 3);
+        for row in rgb.chunks_exact(old[0] * 3) {
+            for (first, weights) in &taps {
+                let mut sum = [HALF; 3];
+                for (pixel, weight) in row[first * 3..].chunks_exact(3).zip(weights) {
+                    for c in 0..3 {
+                        sum[c] += i32::from(pixel[c]) * weight;
                     }
-                    out.extend(sum.map(to_byte));
                 }
+                out.extend(sum.map(to_byte));
             }
-            out
         }
+        out
     };
     if new[1] == old[1] {
         return across;

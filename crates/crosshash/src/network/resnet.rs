@@ -109,9 +109,10 @@ pub(super) fn bottleneck(
 fn residual(block: &Block, outputs: usize, body: Vec<Layer>) -> Layer {
     let Block { name, inputs, stride, .. } = block;
     let same = *stride == 1 && *inputs == outputs;
-    let shortcut = match same {
-        true => Vec::new(),
-        false => vec![
+    let shortcut = if same {
+        Vec::new()
+    } else {
+        vec![
             Conv::plain(
                 format!("{name}.downsample.0"),
                 [*inputs, outputs],
@@ -119,7 +120,7 @@ fn residual(block: &Block, outputs: usize, body: Vec<Layer>) -> Layer {
                 1,
             ),
             norm(format!("{name}.downsample.1"), outputs),
-        ],
+        ]
     };
     Layer::Residual { name: name.clone(), body, shortcut }
 }

@@ -40,11 +40,8 @@ impl StateDict {
         let bytes = Bytes::open(path)?;
         // torch.save writes a zip, before 1.6 a pickle (protocol 2), long ago a tar.
         let torch = bytes.starts_with(b"PK") || bytes.starts_with(&[0x80, 2]);
-        let (shapes, source) = match torch {
-            true => torch_file(path),
-            false => safe_file(bytes),
-        }
-        .map_err(|err| err.at(path))?;
+        let opened = if torch { torch_file(path) } else { safe_file(bytes) };
+        let (shapes, source) = opened.map_err(|err| err.at(path))?;
         Ok(StateDict { path: path.to_owned(), shapes, source })
     }
 

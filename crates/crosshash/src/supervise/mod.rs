@@ -199,9 +199,10 @@ fn choose(labels: &Labels, groups: &Groups, options: &Options) -> (Kind, String)
     if options.anchors.is_some() {
         return (Kind::Anchors, "a number of anchors was given".into());
     }
-    match steps <= EXACT_STEPS {
-        true => (Kind::Exact, format!("{cost}, within {EXACT_STEPS:.0e}")),
-        false => (Kind::Anchors, format!("{cost}, above {EXACT_STEPS:.0e}")),
+    if steps <= EXACT_STEPS {
+        (Kind::Exact, format!("{cost}, within {EXACT_STEPS:.0e}"))
+    } else {
+        (Kind::Anchors, format!("{cost}, above {EXACT_STEPS:.0e}"))
     }
 }
 

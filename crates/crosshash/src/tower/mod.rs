@@ -134,9 +134,10 @@ impl Tower {
         let (sd, inner) = ((1.0 / (3.0 * shape.width as f64)).sqrt(), shape.hidden);
         let (columns, sd) = if inner > 0 { (inner, sd) } else { (outputs, HEADS) };
         let weights = normal(shape.width * columns, sd, rng);
-        let first = match shape.sparse {
-            true => First::Sparse(SparseLayer::new(weights, columns)),
-            false => First::Dense(FirstLayer::new(weights, columns)),
+        let first = if shape.sparse {
+            First::Sparse(SparseLayer::new(weights, columns))
+        } else {
+            First::Dense(FirstLayer::new(weights, columns))
         };
         let heads = (inner > 0)
             .then(|| DenseLayer::new(normal(inner * outputs, HEADS, rng), outputs, device));
@@ -196,9 +197,10 @@ impl Tower {
             |rows: usize, columns: usize| layer_of(&mut matrices, rows, columns);
         let columns = if shape.hidden > 0 { shape.hidden } else { outputs };
         let (weight, bias) = layer(shape.width, columns)?;
-        let first = match shape.sparse {
-            true => First::Sparse(SparseLayer::resume(weight, bias)),
-            false => First::Dense(FirstLayer::resume(weight, bias)),
+        let first = if shape.sparse {
+            First::Sparse(SparseLayer::resume(weight, bias))
+        } else {
+            First::Dense(FirstLayer::resume(weight, bias))
         };
         let heads = match shape.hidden {
             0 => None,

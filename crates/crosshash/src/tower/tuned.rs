@@ -94,10 +94,7 @@ impl TunedLayer {
                 Tensor::cat(parts.collect(), 0)
             }
         };
-        match device.is_autodiff() {
-            true => features.autodiff(),
-            false => features,
-        }
+        if device.is_autodiff() { features.autodiff() } else { features }
     }
 
     /// One step along the gradient of the features of that batch.
