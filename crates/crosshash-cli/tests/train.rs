@@ -407,7 +407,7 @@ fn bad_settings_write_nothing() {
     assert!(err.contains("unknown field `epoch`"), "{err}");
     let err = refused(&["train", "emoji", "--out", &run, "--method", "magic"]);
     assert!(
-        err.contains("no method named \"magic\"; there are: jcch, jcch-b, scdh"),
+        err.contains("no method named \"magic\"; there are: jcch+, jcch, jcch-b, scdh"),
         "{err}"
     );
     let err =

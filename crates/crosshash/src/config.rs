@@ -446,7 +446,7 @@ mod tests {
         let err = fault("", &["jcch.lamda=1"]);
         assert!(err.starts_with("[jcch]: unknown field `lamda`"), "{err}");
         let err = fault("", &["method=magic"]);
-        let start = "no method named \"magic\"; there are: jcch, jcch-b, scdh, dcmh,";
+        let start = "no method named \"magic\"; there are: jcch+, jcch, jcch-b, scdh,";
         assert!(err.starts_with(start), "{err}");
         assert_eq!(
             fault("", &["epochs.x=1", "epochs=2", "epochs.x=3"]),

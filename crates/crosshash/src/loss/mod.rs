@@ -1,17 +1,7 @@
 //! Loss terms, one file each: equation, value, gradient test. A term knows no method's name.
 //!
-//! Every term takes what towers give (tensors that record their history) and returns one
-//! number, a mean over the batch, so that step sizes do not depend on the batch.
-//!
-//! ```
-//! use burn_tensor::{Device, Tensor};
-//! use crosshash::loss::quantisation;
-//!
-//! // Outputs of equal size lose nothing, whatever their signs.
-//! let outputs = Tensor::<2>::from_data([[2.0, -2.0, 2.0], [0.5, 0.5, -0.5]], &Device::flex());
-//! let loss: f32 = quantisation(outputs).into_scalar();
-//! assert!(loss.abs() < 1e-6);
-//! ```
+//! Every term takes the outputs of towers (tensors with gradients) and returns a mean over the batch,
+//! so that step sizes do not depend on the batch size.
 
 mod balance;
 mod classifier;
