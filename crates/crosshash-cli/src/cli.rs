@@ -1,5 +1,8 @@
 //! The command line.
 
+use std::process::ExitCode;
+
+use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::command;
@@ -41,4 +44,26 @@ pub(crate) enum Command {
     Search(command::search::Args),
     Serve(Box<command::serve::Args>),
     Coefficients(command::coefficients::Args),
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
+    crate::set_threads(cli.threads)?;
+    match cli.command {
+        Command::Demo(args) => command::demo::run(&args),
+        Command::Data(args) => command::data::run(&args),
+        Command::Train(args) => command::train::run(&args),
+        Command::Encode(args) => command::encode::run(&args),
+        Command::Eval(args) => command::eval::run(&args),
+        Command::Compare(args) => command::compare::run(&args),
+        Command::Methods(args) => command::methods::run(&args),
+        Command::Backbones(args) => command::backbones::run(&args),
+        Command::Features(args) => command::features::run(&args),
+        Command::Sweep(args) => command::sweep::run(&args),
+        Command::EmbedPlot(args) => command::embed_plot::run(&args),
+        Command::Index(args) => command::index::run(&args),
+        Command::Search(args) => command::search::run(&args),
+        Command::Serve(args) => command::serve::run(&args),
+        Command::Coefficients(args) => command::coefficients::run(&args),
+    }
 }

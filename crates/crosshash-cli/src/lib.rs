@@ -32,7 +32,7 @@ use clap::Parser as _;
 /// Runs the program with these arguments, the first of which is its name.
 pub fn main_from(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match cli::Cli::try_parse_from(arguments) {
-        Ok(cli) => exit_code("crosshash", command::run(cli)),
+        Ok(cli) => exit_code("crosshash", cli::run(cli)),
         Err(err) => {
             let _ = err.print(); // a closed pipe must not change the exit code
             ExitCode::from(u8::try_from(err.exit_code()).unwrap_or(2))

@@ -22,11 +22,6 @@ pub fn open(name: &str, weights: &Weights) -> Result<Loaded> {
     Ok(open_in(&TABLES, name, weights)?)
 }
 
-/// The origin of rows that a built-in backbone made.
-pub(crate) fn built_in(name: &str) -> Result<FeatureSource> {
-    Ok(open(name, &Weights::default())?.origin().clone())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -88,6 +88,7 @@ pub mod supervise;
 mod tower;
 pub mod train;
 mod typed_words;
+mod weights;
 
 pub use crosshash_codes as codes;
 pub use crosshash_features::picture;

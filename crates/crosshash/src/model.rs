@@ -14,7 +14,6 @@ use crate::backbone::FeatureSource;
 use crate::checkpoint::{Array, Arrays};
 use crate::data::Features;
 use crate::encode::Encoder;
-use crate::method::ModalityData;
 use crate::prepare::{Preparation, Rows};
 use crate::rotation::Rotation;
 use crate::tower::{Matrix, Shape, Tower};
@@ -43,13 +42,6 @@ pub(crate) struct ModalityModel {
     pub(crate) origin: Option<FeatureSource>,
     pub(crate) preparation: Preparation,
     pub(crate) tower: Tower,
-}
-
-impl ModalityModel {
-    pub(crate) fn new(data: ModalityData, tower: Tower) -> ModalityModel {
-        let ModalityData { name, origin, preparation, .. } = data;
-        ModalityModel { name, origin, preparation, tower }
-    }
 }
 
 #[derive(Serialize, Deserialize)]

@@ -17,8 +17,7 @@ use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
-use crate::algebra::Matrix as Square;
-use crate::method::itq::{self, start};
+use crate::algebra::{Matrix as Square, procrustes};
 use crate::tower::{HEADS_OF, Matrix, Tower};
 
 /// The most training items of one modality that the rotation is fitted on, evenly spaced.
@@ -76,9 +75,10 @@ impl Rotation {
         let mut rotation = Rotation { bits, means, matrix: identity(bits) };
         if steps != Steps::Mean {
             let pooled = rotation.pooled(outputs);
-            let mut turned = start(bits, bits, &mut ChaCha8Rng::seed_from_u64(seed));
+            let mut turned =
+                procrustes::start(bits, bits, &mut ChaCha8Rng::seed_from_u64(seed));
             for _ in 0..rounds {
-                turned = itq::turn(&pooled, &turned).0;
+                turned = procrustes::turn(&pooled, &turned).0;
             }
             rotation.matrix = turned.values.iter().map(|&x| narrow(x)).collect();
         }

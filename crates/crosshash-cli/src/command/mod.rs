@@ -15,30 +15,3 @@ pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod sweep;
 pub(crate) mod train;
-
-use std::process::ExitCode;
-
-use anyhow::Result;
-
-use crate::cli::{Cli, Command};
-
-pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
-    crate::set_threads(cli.threads)?;
-    match cli.command {
-        Command::Demo(args) => demo::run(&args),
-        Command::Data(args) => data::run(&args),
-        Command::Train(args) => train::run(&args),
-        Command::Encode(args) => encode::run(&args),
-        Command::Eval(args) => eval::run(&args),
-        Command::Compare(args) => compare::run(&args),
-        Command::Methods(args) => methods::run(&args),
-        Command::Backbones(args) => backbones::run(&args),
-        Command::Features(args) => features::run(&args),
-        Command::Sweep(args) => sweep::run(&args),
-        Command::EmbedPlot(args) => embed_plot::run(&args),
-        Command::Index(args) => index::run(&args),
-        Command::Search(args) => search::run(&args),
-        Command::Serve(args) => serve::run(&args),
-        Command::Coefficients(args) => coefficients::run(&args),
-    }
-}

@@ -18,7 +18,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::Matrix;
 use super::cholesky::dot;
-use crate::tower::normal;
+use crate::weights::normal;
 
 /// Matrices up to this size are solved whole.
 const SMALL: usize = 400;

@@ -6,6 +6,7 @@
 
 mod cholesky;
 mod eigen;
+pub(crate) mod procrustes;
 
 pub(crate) use cholesky::Cholesky;
 pub(crate) use eigen::{eigen, largest};

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 
 use crosshash_codes::Labels;
+use crosshash_features::backbone::FeatureSource;
 
 use super::{Analysis, Features};
-use crate::backbone::FeatureSource;
 use crate::{Error, Result};
 
 /// The items of one modality. Items of different modalities are a pair iff their ids are equal.

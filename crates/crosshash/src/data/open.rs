@@ -3,6 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
+use crosshash_features::backbone::FeatureSource;
+use crosshash_features::extract::Extracted;
+
 use super::limits::Budget;
 use super::manifest::{
     ArrayFile, Group, Items, LabelSource, Manifest, ModalitySource, Names,
@@ -12,8 +15,6 @@ use super::resolve::{self, Given};
 use super::{
     Dataset, Dense, Dropped, Features, Modality, ReadLimits, Split, SplitSpec, Texts, emoji,
 };
-use crate::backbone::FeatureSource;
-use crate::extract::Extracted;
 use crate::{Error, Result};
 
 /// A data set with what its manifest says about it.

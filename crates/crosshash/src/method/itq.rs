@@ -19,11 +19,10 @@ use super::closed_form::{self, Linear, Solution, linear};
 use super::pca::{components, one_space};
 use super::{Begun, Entry, Learning, Method, MethodInfo, ModalityData, cca};
 use crate::Result;
-use crate::algebra::{Matrix, eigen};
+use crate::algebra::{Matrix, procrustes};
 use crate::config::{Config, Settings as _, check};
 use crate::data::Training;
 use crate::model::outputs;
-use crate::tower::normal;
 
 /// The section `[itq]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -103,10 +102,10 @@ fn solve(
     let (mut rotations, mut loss) = (Vec::new(), 0.0);
     let all = iterations * groups.len();
     for (k, group) in groups.iter().enumerate() {
-        let mut rotation = start(group.columns, config.bits().get(), &mut rng);
+        let mut rotation = procrustes::start(group.columns, config.bits().get(), &mut rng);
         let mut last = 0.0;
         for iteration in 0..iterations {
-            (rotation, last) = turn(group, &rotation);
+            (rotation, last) = procrustes::turn(group, &rotation);
             if !progress(k * iterations + iteration + 1, all) {
                 return Ok(None);
             }
@@ -120,64 +119,4 @@ fn solve(
         linear(items, &Linear { weights, mean: found.mean })
     });
     Ok(Some(Solution { towers: towers.collect(), loss }))
-}
-
-/// A random k x r matrix with orthonormal rows, k <= r.
-pub(crate) fn start(k: usize, r: usize, rng: &mut ChaCha8Rng) -> Matrix {
-    let values = normal(k * r, 1.0, rng).into_iter().map(f64::from).collect();
-    nearest_rotation(&Matrix { columns: r, values })
-}
-
-/// One round: codes for the rotation, the rotation for the codes; gives |B - V R|^2 between.
-pub(crate) fn turn(v: &Matrix, rotation: &Matrix) -> (Matrix, f64) {
-    let turned = v.matmul(rotation);
-    let sign = |x: &f64| if *x >= 0.0 { 1.0 } else { -1.0 };
-    let values: Vec<f64> = turned.values.iter().map(sign).collect();
-    let off = values.iter().zip(&turned.values).map(|(b, x)| (b - x).powi(2)).sum();
-    let codes = Matrix { columns: turned.columns, values };
-    (nearest_rotation(&v.transpose_matmul(&codes)), off)
-}
-
-/// `(M M^T)^(-1/2) M`: of all matrices with orthonormal rows the one nearest to M.
-fn nearest_rotation(m: &Matrix) -> Matrix {
-    let found = eigen(&m.matmul(&m.transpose()));
-    let least = found.values[0].max(f64::MIN_POSITIVE) * 1e-14;
-    let u = found.vectors;
-    let mut scaled = u.clone();
-    for i in 0..scaled.rows() {
-        let row = scaled.row_mut(i).iter_mut().zip(&found.values);
-        row.for_each(|(x, value)| *x /= value.max(least).sqrt());
-    }
-    scaled.matmul(&u.transpose()).matmul(m)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_objective_never_rises_and_rows_stay_orthonormal() {
-        for (k, r) in [(8, 8), (5, 12)] {
-            let mut rng = ChaCha8Rng::seed_from_u64(4);
-            let values = normal(300 * k, 1.0, &mut rng).into_iter().map(f64::from);
-            // components of falling width, as PCA gives
-            let values =
-                values.enumerate().map(|(at, x)| x / (1.0 + (at % k) as f64)).collect();
-            let v = Matrix { columns: k, values };
-            let mut rotation = start(k, r, &mut rng);
-            let mut before = f64::INFINITY;
-            for _ in 0..60 {
-                let (next, off) = turn(&v, &rotation);
-                assert!(off <= before + 1e-9, "{off} after {before}");
-                let square = next.matmul(&next.transpose());
-                for i in 0..k {
-                    for j in 0..k {
-                        let same = f64::from(u8::from(i == j));
-                        assert!((square.at(i, j) - same).abs() < 1e-9);
-                    }
-                }
-                (rotation, before) = (next, off);
-            }
-        }
-    }
 }

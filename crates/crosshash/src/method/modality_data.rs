@@ -8,7 +8,9 @@ use crosshash_codes::Labels;
 use crate::backbone::FeatureSource;
 use crate::config::Config;
 use crate::data::{Analysis, NGrams, Training, Vocabulary, Weights};
+use crate::model::ModalityModel;
 use crate::prepare::{Normalise, Preparation, Rows};
+use crate::tower::Tower;
 use crate::{Error, Result};
 
 /// The data of one modality.
@@ -86,6 +88,14 @@ impl ModalityData {
     ) -> Result<Vec<ModalityData>> {
         let one = |name: &&str| ModalityData::new(config, training, name);
         modalities(config, training)?.iter().map(one).collect()
+    }
+}
+
+impl ModalityModel {
+    /// The model of a modality with a trained tower.
+    pub(crate) fn new(data: ModalityData, tower: Tower) -> ModalityModel {
+        let ModalityData { name, origin, preparation, .. } = data;
+        ModalityModel { name, origin, preparation, tower }
     }
 }
 

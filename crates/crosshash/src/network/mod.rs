@@ -29,7 +29,7 @@ use burn_tensor::{Device, Gradients, Tensor, TensorData};
 use rand_chacha::ChaCha8Rng;
 
 use crate::optimise::{Param, Sgd, floats};
-use crate::tower::{Matrix, normal};
+use crate::weights::{Matrix, normal};
 use crate::{Error, Result};
 pub use backbone::BACKBONES;
 use layer::{Layer, Role, Spec};

@@ -22,7 +22,6 @@ mod tuned;
 use std::borrow::Cow;
 
 use burn_tensor::{Device, Gradients, Tensor, TensorData, activation::relu};
-use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +29,7 @@ use crate::data::Sparse;
 use crate::network::{Architecture, Network};
 use crate::optimise::{Sgd, floats};
 use crate::step_seed::StepSeed;
+pub(crate) use crate::weights::{Matrix, normal};
 use dense::DenseLayer;
 pub(crate) use dropout::dropout;
 use first::FirstLayer;
@@ -113,18 +113,6 @@ enum First {
     Dense(FirstLayer),
     Sparse(SparseLayer),
     Network(Box<TunedLayer>),
-}
-
-/// One learnt matrix by name: values and velocity by rows, and how many columns.
-pub(crate) struct Matrix {
-    /// Its name in the tower.
-    pub(crate) name: Cow<'static, str>,
-    /// Columns.
-    pub(crate) columns: usize,
-    /// The values.
-    pub(crate) values: Vec<f32>,
-    /// The velocity; empty where only values were asked for.
-    pub(crate) velocity: Vec<f32>,
 }
 
 impl Tower {
@@ -425,18 +413,4 @@ fn after_network(
         inner => (Some(layer(shape.width, inner)?), inner),
     };
     Some((hidden, layer(inputs, outputs)?))
-}
-
-/// Draws from N(0, sd^2), by Box and Muller.
-pub(crate) fn normal(count: usize, sd: f64, rng: &mut ChaCha8Rng) -> Vec<f32> {
-    let mut uniform = || (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-    (0..count)
-        .map(|_| {
-            let radius = (-2.0 * (1.0 - uniform()).ln()).sqrt();
-            #[expect(clippy::cast_possible_truncation, reason = "weights are single")]
-            {
-                (sd * radius * (std::f64::consts::TAU * uniform()).cos()) as f32
-            }
-        })
-        .collect()
 }

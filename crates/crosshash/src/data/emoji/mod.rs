@@ -16,17 +16,22 @@ pub use catalogue::{Item, catalogue};
 pub use sources::{DRAWING_MARGIN, DRAWING_SIZE, Hand, PICTURE_SIZE, drawing, picture};
 
 use crosshash_codes::Labels;
+use crosshash_features::backbone::{self, FeatureSource, Weights};
 use rayon::prelude::*;
 
 use super::{
     Dataset, Dense, Dropped, Features, LoadedDataset, Manifest, Modality, Raster,
     Selection, SplitSpec, Texts, descriptor,
 };
-use crate::backbone::built_in;
 use crate::{Error, Result};
 
 /// The name under which commands know this data set.
 pub const NAME: &str = "emoji";
+
+/// The source of features that a built-in backbone extracted.
+fn built_in(name: &str) -> Result<FeatureSource> {
+    Ok(backbone::open(name, &Weights::default())?.origin().clone())
+}
 
 /// Pictures and drawings as descriptors (`descriptor.rs`), words as text.
 pub fn dataset() -> Result<Dataset> {

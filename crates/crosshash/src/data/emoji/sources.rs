@@ -7,9 +7,9 @@
 //! | names, keywords, groups, subgroups | `table.tsv` beside this file (Unicode CLDR 38) | Unicode licence |
 
 use ab_glyph::{Font as _, FontRef, Glyph, PxScale};
+pub use crosshash_features::backbone::{DRAWING_MARGIN, DRAWING_SIZE, PICTURE_SIZE};
 use twemoji_assets::png::PngTwemojiAsset;
 
-pub use crate::backbone::{DRAWING_MARGIN, DRAWING_SIZE, PICTURE_SIZE};
 use crate::data::Raster;
 use crate::{Error, Result, picture};
 
