@@ -1,31 +1,31 @@
-//! Errors: what was found, in which file, and what to do about it.
+//! Errors: what is wrong, in which file, and how to fix it.
 
 use std::path::{Path, PathBuf};
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Every way in which input to this crate can be wrong.
+/// Error type of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused; the message names the path.
+    /// An I/O error; the message contains the path.
     #[error(transparent)]
     Io(#[from] std::io::Error),
     /// A name that does not exist.
     #[error("no {kind} named {name:?}; there are: {known}")]
     Unknown {
-        /// What kind of thing was looked for.
+        /// Kind of object.
         kind: &'static str,
-        /// The name asked for.
+        /// The unknown name.
         name: String,
         /// The names that exist.
         known: String,
     },
-    /// Invalid content, as a sentence.
+    /// Invalid content.
     #[error("{what}")]
     Content {
-        /// What was found, what was expected, what to do.
+        /// Message: what was found, what was expected, how to fix it.
         what: String,
     },
     /// Another error, with the file in which it happened.
@@ -33,18 +33,18 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What went wrong in it (no `source`: the message says it already).
+        /// The cause (not a `source`: the message already contains it).
         fault: Box<Error>,
     },
 }
 
 impl Error {
-    /// A content error from a sentence.
+    /// A content error with this message.
     pub fn content(what: impl Into<String>) -> Error {
         Error::Content { what: what.into() }
     }
 
-    /// Something that this build leaves out; `feature` is the cargo feature that has it.
+    /// A function that is not compiled in; `feature` is the cargo feature that enables it.
     pub fn disabled(what: &str, feature: &str) -> Error {
         Error::content(format!(
             "{what} in this build: enable the cargo feature \"{feature}\" of crosshash"
@@ -62,7 +62,7 @@ impl Error {
         Error::Unknown { kind, name: name.into(), known }
     }
 
-    /// Names the file in which this error happened, unless it names one already.
+    /// Adds the path of the file to the error, unless it already has one.
     #[must_use]
     pub fn at(self, path: &Path) -> Error {
         match self {

@@ -1,15 +1,15 @@
-//! From pictures and texts to feature rows.
+//! Feature extraction from pictures and texts.
 //!
 //! | module | content |
 //! |---|---|
 //! | [`picture`] | decoding within limits, resizing, preprocessing for a network |
 //! | [`pictures`] | lists of picture files in folders and archives |
-//! | [`descriptor`] | hand-made features of small pictures |
-//! | [`backbone`] | networks that turn pictures or texts into rows; ONNX runtimes |
-//! | [`extract`] | many files through a backbone, in parallel, with a cache |
+//! | [`descriptor`] | hand-crafted features of small pictures |
+//! | [`backbone`] | pretrained networks for pictures or texts; ONNX runtimes |
+//! | [`extract`] | parallel extraction over many files, with a cache |
 //!
-//! Nothing here is trained, and nothing knows data sets or hashing. The library never prints, never
-//! reads the clock or the environment, and opens only the paths it is given.
+//! Nothing here is trained, and nothing depends on data sets or hashing. The library never prints,
+//! never reads the clock or the environment, and opens only the paths passed to it.
 
 pub mod backbone;
 pub mod descriptor;

@@ -216,14 +216,14 @@ fn any_onnx_network_is_a_backbone() {
     let text = refused(&TINY.replace("size = 8", "sise = 8"));
     assert!(text.contains("tiny.toml") && text.contains("sise"), "{text}");
     let text = refused("output = \"features\"");
-    assert!(text.contains("say exactly one of [picture] and [text]"), "{text}");
+    assert!(text.contains("expected exactly one of [picture] and [text]"), "{text}");
     fs_err::remove_file(dir.path().join("tiny.toml")).unwrap();
     let text = backbone::open(&network, &Weights::default()).unwrap_err().to_string();
-    assert!(text.contains("needs a description beside it"), "{text}");
+    assert!(text.contains("needs a description in"), "{text}");
     fs_err::write(dir.path().join("tiny.toml"), TINY).unwrap();
     fs_err::write(dir.path().join("tiny.onnx"), b"not a network").unwrap();
     let text = backbone::open(&network, &Weights::default()).unwrap_err().to_string();
-    assert!(text.contains("tiny.onnx: not a readable ONNX network"), "{text}");
+    assert!(text.contains("tiny.onnx: invalid ONNX file"), "{text}");
 }
 
 #[test]

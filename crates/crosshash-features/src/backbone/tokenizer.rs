@@ -1,10 +1,10 @@
-//! Texts to token numbers, by a `tokenizer.json` (crate `tokenizers`, cargo feature `text`).
+//! Tokenizes texts with a `tokenizer.json` (crate `tokenizers`, cargo feature `text`).
 
 use std::path::Path;
 
 use crate::{Error, Result};
 
-/// A tokenizer that neither pads nor truncates.
+/// Tokenizer without padding and truncation.
 pub(super) struct Tokenizer {
     #[cfg(feature = "text")]
     inner: tokenizers::Tokenizer,
@@ -16,7 +16,7 @@ impl Tokenizer {
     pub(super) fn open(path: &Path) -> Result<Tokenizer> {
         let bytes = fs_err::read(path)?;
         let fault = |err: tokenizers::Error| {
-            Error::content(format!("not a readable tokenizer.json: {err}")).at(path)
+            Error::content(format!("invalid tokenizer.json: {err}")).at(path)
         };
         let mut inner = tokenizers::Tokenizer::from_bytes(bytes).map_err(fault)?;
         inner.with_padding(None);
@@ -24,10 +24,10 @@ impl Tokenizer {
         Ok(Tokenizer { inner })
     }
 
-    /// The token numbers of a text.
+    /// Token ids of a text.
     pub(super) fn tokens(&self, text: &str, special: bool) -> Result<Vec<u32>> {
         let encoding = self.inner.encode_fast(text, special).map_err(|err| {
-            Error::content(format!("a text cannot be cut into tokens: {err}"))
+            Error::content(format!("failed to tokenize a text: {err}"))
         })?;
         Ok(encoding.get_ids().to_vec())
     }
@@ -36,10 +36,10 @@ impl Tokenizer {
 #[cfg(not(feature = "text"))]
 impl Tokenizer {
     pub(super) fn open(path: &Path) -> Result<Tokenizer> {
-        Err(Error::disabled("texts are not cut into tokens", "text").at(path))
+        Err(Error::disabled("tokenizers are not available", "text").at(path))
     }
 
     pub(super) fn tokens(&self, _: &str, _: bool) -> Result<Vec<u32>> {
-        Err(Error::disabled("texts are not cut into tokens", "text"))
+        Err(Error::disabled("tokenizers are not available", "text"))
     }
 }

@@ -1,6 +1,6 @@
-//! WordLlama (Miller, 2024): static vectors of 32,000 tokens, 256 numbers each, distilled from
+//! WordLlama (Miller, 2024): static vectors of 32,000 tokens, 256 values each, distilled from
 //! the embeddings of large language models; a text is the mean of its tokens. No network: a
-//! table look-up, many thousand texts a second.
+//! table look-up, thousands of texts per second.
 
 use std::path::Path;
 
@@ -40,15 +40,15 @@ pub(super) static INFO: BackboneInfo = BackboneInfo {
         },
     ],
     get: "  crosshash backbones fetch wordllama
-  or by hand, with pip:
+  or manually, with pip:
   pip download --no-deps wordllama==0.3.9
   unzip -j wordllama-0.3.9-*.whl 'wordllama/weights/*' 'wordllama/tokenizers/*' -d FOLDER/wordllama
-  and name FOLDER by --weights or $CROSSHASH_WEIGHTS",
+  then pass FOLDER with --weights or $CROSSHASH_WEIGHTS",
     revision: 1,
     open: |files, _| Ok(Box::new(Static::open(&files[0], &files[1])?)),
 };
 
-/// A vector for every token.
+/// One vector per token.
 struct Static {
     tokenizer: Tokenizer,
     table: Vec<f32>,
@@ -63,15 +63,15 @@ impl Static {
     }
 }
 
-/// The only matrix of a file, of floats of 16 or 32 bits.
+/// Reads the only matrix of a file (f16 or f32).
 fn read(bytes: &[u8]) -> Result<(usize, Vec<f32>)> {
     let file = SafeTensors::deserialize(bytes)
         .map_err(|err| Error::content(format!("not a safetensors file: {err}")))?;
     let [(_, view)] = &file.tensors()[..] else {
-        return Err(Error::content("a table of vectors is one matrix, not several"));
+        return Err(Error::content("expected one matrix of token vectors, found several tensors"));
     };
     let &[rows, width] = view.shape() else {
-        return Err(Error::content(format!("of shape {:?}, not a matrix", view.shape())));
+        return Err(Error::content(format!("expected a matrix, found shape {:?}", view.shape())));
     };
     let values: Vec<f32> = match view.dtype() {
         Dtype::F16 => view
@@ -84,12 +84,12 @@ fn read(bytes: &[u8]) -> Result<(usize, Vec<f32>)> {
             .chunks_exact(4)
             .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
             .collect(),
-        other => return Err(Error::content(format!("values of {other:?} are not read"))),
+        other => return Err(Error::content(format!("unsupported dtype {other:?}; use f16 or f32"))),
     };
     if rows > 0 && width > 0 && values.len() == rows * width {
         Ok((width, values))
     } else {
-        Err(Error::content("an empty table"))
+        Err(Error::content("the matrix of token vectors is empty"))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Networks in ONNX files, run in pure Rust (`tract`) or, where the user has its library, by
-//! onnxruntime. Both give the same numbers to rounding; onnxruntime is the faster one.
+//! ONNX networks, run in pure Rust (`tract`) or by the onnxruntime library if the user provides
+//! it. Both return the same values up to rounding; onnxruntime is faster.
 
 #![cfg_attr(
     not(all(feature = "onnx", feature = "onnx-pure")),
@@ -16,15 +16,16 @@ use std::path::Path;
 use super::Weights;
 use crate::{Error, Result};
 
-/// A network whose file is open, with the one output that is asked for.
+/// An open network with one selected output.
 pub(super) trait Network: Send + Sync {
-    /// The names of its inputs, in order.
+    /// Names of the inputs, in order.
     fn names(&self) -> &[String];
 
-    /// The output for inputs in the order of the names: its shape and its values.
+    /// Runs the network on inputs in the order of [`names`](Network::names); returns the shape and
+    /// values of the output.
     fn run(&self, inputs: &[Input<'_>]) -> Result<(Vec<usize>, Vec<f32>)>;
 
-    /// Whether one call keeps one thread busy.
+    /// Whether one call uses one thread.
     fn is_single_threaded(&self) -> bool;
 }
 
@@ -34,20 +35,20 @@ pub(super) struct Input<'a> {
     pub(super) values: Values<'a>,
 }
 
-/// Numbers of an input.
+/// Values of an input.
 pub(super) enum Values<'a> {
     Floats(&'a [f32]),
     Integers(&'a [i64]),
 }
 
-/// What an input looks like; a size of `None` differs between calls.
+/// Shape of an input; sizes of `None` vary between calls.
 pub(super) struct Shape {
     pub(super) sizes: Vec<Option<usize>>,
     pub(super) integers: bool,
 }
 
-/// Opens a network; `shapes` are those of its inputs, `output` the name of the output (default:
-/// the first).
+/// Opens a network. `shapes` are the shapes of its inputs, `output` is the name of the output
+/// (default: the first).
 pub(super) fn open(
     path: &Path,
     shapes: &[Shape],
@@ -61,7 +62,7 @@ pub(super) fn open(
     let network = opened.map_err(|err| err.at(path))?;
     if network.names().len() != shapes.len() {
         return Err(Error::content(format!(
-            "the network takes {} inputs ({}), not {}",
+            "the network has {} inputs ({}), expected {}",
             network.names().len(),
             network.names().join(", "),
             shapes.len()
@@ -96,11 +97,11 @@ fn by_tract(
 
 #[cfg(not(feature = "onnx-pure"))]
 fn by_tract(_: &Path, _: &[Shape], _: Option<&str>) -> Result<Box<dyn Network>> {
-    let what = "ONNX networks are not run without the library of onnxruntime";
+    let what = "ONNX networks without the onnxruntime library are not supported";
     Err(Error::disabled(what, "onnx-pure"))
 }
 
-/// The names of the inputs of a network, in order.
+/// Names of the inputs of a network, in order.
 pub(super) fn input_names(path: &Path, weights: &Weights) -> Result<Vec<String>> {
     #[cfg(feature = "onnx-pure")]
     let names = {
@@ -116,7 +117,7 @@ pub(super) fn input_names(path: &Path, weights: &Weights) -> Result<Vec<String>>
 }
 
 fn fault(what: &str, err: impl std::fmt::Display) -> Error {
-    // tract's errors are long and of many lines; the first says what happened
+    // tract's errors span many lines; the first describes the cause.
     let text = format!("{err:#}");
     let first = text.lines().next().unwrap_or("").trim().to_owned();
     Error::content(format!("{what}: {first}"))

@@ -1,4 +1,4 @@
-//! ONNX in pure Rust, by `tract`. A call computes on one thread; several may run at once.
+//! ONNX in pure Rust (`tract`). A call uses one thread; calls may run in parallel.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use crate::Result;
 
 pub(super) struct Pure {
     names: Vec<String>,
-    plan: Arc<TypedRunnableModel>, // takes one item at a time
+    plan: Arc<TypedRunnableModel>, // batch size 1
 }
 
 fn parse(path: &Path) -> Result<InferenceModel> {
-    // Sizes noted within the file are of its exporter: they name axes that are fixed here.
+    // Ignore shapes stored by the exporter: they contain symbolic axes that are fixed here.
     tract_onnx::onnx()
         .with_ignore_output_shapes(true)
         .with_ignore_value_info(true)
         .model_for_path(path)
-        .map_err(|err| fault("not a readable ONNX network", err))
+        .map_err(|err| fault("invalid ONNX file", err))
 }
 
 fn names(model: &InferenceModel) -> Vec<String> {
@@ -37,8 +37,8 @@ pub(super) fn open(path: &Path, shapes: &[Shape], output: Option<&str>) -> Resul
     let mut model = parse(path)?;
     let names = names(&model);
     let length = model.symbols.sym("length");
-    // The first axis counts items. A plan for one item at a time is better optimised; items
-    // of several integers (tokens) come one by one anyway.
+    // The first axis is the batch. A plan with batch size 1 is better optimised, and texts are
+    // encoded one at a time anyway.
     for (input, shape) in shapes.iter().enumerate().take(names.len()) {
         let sizes: TVec<TDim> = shape
             .sizes
@@ -53,7 +53,7 @@ pub(super) fn open(path: &Path, shapes: &[Shape], output: Option<&str>) -> Resul
         let kind = if shape.integers { DatumType::I64 } else { DatumType::F32 };
         model
             .set_input_fact(input, InferenceFact::dt_shape(kind, sizes))
-            .map_err(|err| fault("the inputs do not fit", err))?;
+            .map_err(|err| fault("incompatible inputs", err))?;
     }
     let outputs = model.outputs.clone();
     let label = |at: usize| -> &str {

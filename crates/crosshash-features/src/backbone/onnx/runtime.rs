@@ -1,9 +1,9 @@
-//! ONNX by Microsoft's onnxruntime, through `ort`: the library is the user's (it comes with the
-//! Python package of that name) and is loaded when a network is opened.
+//! ONNX networks run by Microsoft's onnxruntime (crate `ort`). The user provides the shared library
+//! (it is part of the Python package); it is loaded when the first network is opened.
 //!
-//! A session on one thread per call scales better over many pictures than one session on all
-//! threads; further sessions are opened when calls meet. Of a large network there is one session,
-//! on all threads: its weights are held once.
+//! Several single-threaded sessions scale better over many pictures than one session on all
+//! threads; sessions are opened as concurrent calls need them. A large network has one session on
+//! all threads, so that its weights are in memory only once.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use ort::value::TensorRef;
 use super::{Input, Network, Values, fault, no_output};
 use crate::{Error, Result};
 
-/// Files above this many bytes are opened once.
+/// Networks above this file size have one session.
 const LARGE: u64 = 128 << 20;
 
 pub(super) struct Runtime {
@@ -24,10 +24,10 @@ pub(super) struct Runtime {
     environment: &'static Environment,
     names: Vec<String>,
     output: String,
-    sessions: Vec<Mutex<Option<Session>>>, // as many as calls may run at once
+    sessions: Vec<Mutex<Option<Session>>>, // maximum number of concurrent calls
 }
 
-/// A process holds one library.
+/// A process can load only one library.
 static LOADED: OnceLock<(PathBuf, Environment)> = OnceLock::new();
 
 fn environment(library: &Path) -> Result<&'static Environment> {
@@ -44,14 +44,14 @@ fn environment(library: &Path) -> Result<&'static Environment> {
     match LOADED.get() {
         Some((loaded, environment)) if *loaded == library => Ok(environment),
         Some((loaded, _)) => Err(Error::content(format!(
-            "onnxruntime is loaded from {} already; a program holds one",
+            "onnxruntime is already loaded from {}; a process can load only one library",
             loaded.display()
         ))),
         None => Err(Error::content("onnxruntime cannot be started")),
     }
 }
 
-/// The library itself, or the one in a folder: that of the Python package, or its `capi`.
+/// Finds the library: the file itself, or in a folder (of the Python package, or its `capi`).
 fn find(library: &Path) -> Result<PathBuf> {
     if library.is_file() {
         return Ok(library.to_owned());
@@ -73,7 +73,7 @@ fn find(library: &Path) -> Result<PathBuf> {
         }
     }
     Err(Error::content(
-        "no shared library of onnxruntime here; `pip install onnxruntime` puts it into \
+        "no onnxruntime shared library found; `pip install onnxruntime` installs it in \
          site-packages/onnxruntime/capi",
     )
     .at(library))
@@ -105,11 +105,11 @@ fn start(environment: &Environment, path: &Path, threads: usize) -> Result<Sessi
     Session::builder(environment)
         .and_then(|builder| Ok(builder.with_intra_threads(threads)?))
         .and_then(|mut builder| builder.commit_from_file(path))
-        .map_err(|err| fault("not a network that onnxruntime runs", err))
+        .map_err(|err| fault("onnxruntime failed to open the network", err))
 }
 
 impl Runtime {
-    /// A session that no other call uses; waits if all are in use.
+    /// Locks an unused session; waits if all are in use.
     fn free(&self) -> Result<MutexGuard<'_, Option<Session>>> {
         let free = self.sessions.iter().find_map(|session| session.try_lock().ok());
         match free {
