@@ -168,7 +168,7 @@ fn what_is_missing_is_said_with_what_to_do() {
     let features = ["features", "photos", "--backbone", "descriptor", "--out", "f.npy"];
     let (_, stderr) = ends(2, folder, &features);
     assert!(stderr.contains("1 picture cannot be read"), "{stderr}");
-    assert!(stderr.contains("photos/red/bad.png: damaged or not quite GIF"), "{stderr}");
+    assert!(stderr.contains("photos/red/bad.png: damaged or invalid GIF"), "{stderr}");
     let skipping = [&features[..], &["--skip-bad"]].concat();
     let (_, stderr) = ends(0, folder, &skipping);
     assert!(stderr.contains("1 unreadable pictures skipped (--skip-bad)"), "{stderr}");

@@ -1,4 +1,4 @@
-//! Hand-made features of small pictures: edges, colours, ink.
+//! Hand-crafted features of small pictures: edges, colours, ink.
 //!
 //! Histograms of oriented gradients (Dalal and Triggs, *Histograms of oriented gradients for
 //! human detection*, CVPR 2005): with central differences `g_x`, `g_y` of the channel whose
@@ -8,18 +8,18 @@
 //! m = sqrt(g_x^2 + g_y^2),    o = atan2(g_y, g_x) mod pi
 //! ```
 //!
-//! each pixel adds `m` to the two nearest of 9 orientation bins of its 8 x 8 cell, in shares
-//! linear in the distance; every block of 2 x 2 cells is scaled to norm 1, its values cut off at
-//! 0.2, and scaled again. Departures: no Gaussian window, no sharing between cells; gradients
-//! below one level of grey count as none, or scaling would make edges out of rounding.
+//! each pixel adds `m` to the two nearest of 9 orientation bins of its 8 x 8 cell, with linear
+//! interpolation; every block of 2 x 2 cells is normalised to norm 1, clipped at 0.2, and
+//! normalised again. Departures: no Gaussian window, no interpolation between cells; gradients
+//! below one grey level are ignored, because normalisation would amplify rounding errors.
 //!
 //! | feature of a picture | values | feature of a drawing | values |
 //! |---|---|---|---|
 //! | gradients, 32 x 32 pixels | 324 | gradients | 324 |
 //! | mean R, G, B of 4 x 4 tiles | 48 | mean ink of 8 x 8 tiles | 64 |
-//! | roots of the shares of 4 x 4 x 4 colours | 64 | | |
+//! | square roots of the frequencies of 4 x 4 x 4 colours | 64 | | |
 //!
-//! Tile means and colour roots are scaled to norm 1, as the gradient blocks are.
+//! Tile means and colour features are normalised to norm 1, like the gradient blocks.
 
 use std::f32::consts::PI;
 
@@ -29,24 +29,24 @@ use crate::picture::Raster;
 const SIDE: usize = 32;
 /// Side of a cell.
 const CELL: usize = 8;
-/// Orientations, over half a turn.
+/// Orientation bins over 180 degrees.
 const BINS: usize = 9;
-/// Cells a side.
+/// Cells per side.
 const CELLS: usize = SIDE / CELL;
-/// Values are cut off here before the second scaling.
+/// Values are clipped here before the second normalisation.
 const CLIP: f32 = 0.2;
 
-/// A gradient of less than one level of grey is rounding, not an edge.
+/// Gradients below one grey level are rounding errors.
 const FAINT: f32 = 1.0 / 255.0;
 
-/// Numbers that describe the gradients of any raster.
+/// Number of gradient features.
 pub const GRADIENTS: usize = (CELLS - 1) * (CELLS - 1) * 4 * BINS;
-/// Numbers that describe a picture.
+/// Number of features of a picture.
 pub const PICTURE: usize = GRADIENTS + 48 + 64;
-/// Numbers that describe a drawing.
+/// Number of features of a drawing.
 pub const DRAWING: usize = GRADIENTS + 64;
 
-/// Gradients and colours; of an RGB picture.
+/// Gradient and colour features of an RGB picture.
 pub fn picture(raster: &Raster) -> Vec<f32> {
     let mut features = gradients(raster);
     let channels = (0..3).map(|c| c.min(raster.channels() - 1));
@@ -65,7 +65,7 @@ pub fn picture(raster: &Raster) -> Vec<f32> {
     features
 }
 
-/// Gradients and ink; of dark lines on white.
+/// Gradient and ink features of dark lines on white.
 pub fn drawing(raster: &Raster) -> Vec<f32> {
     let mut features = gradients(raster);
     let mut ink: Vec<f32> = raster.channel(0, 8).iter().map(|white| 1.0 - white).collect();
@@ -74,7 +74,7 @@ pub fn drawing(raster: &Raster) -> Vec<f32> {
     features
 }
 
-/// Histograms of oriented gradients, block after block.
+/// Histograms of oriented gradients, block by block.
 pub fn gradients(raster: &Raster) -> Vec<f32> {
     let channels: Vec<Vec<f32>> =
         (0..raster.channels()).map(|c| raster.channel(c, SIDE)).collect();
@@ -105,8 +105,7 @@ pub fn gradients(raster: &Raster) -> Vec<f32> {
     blocks
 }
 
-/// The largest gradient among the channels: its size, and its direction as a share of half a
-/// turn, 0 to 1.
+/// The largest gradient among the channels: magnitude, and orientation from 0 to 1 (180 degrees).
 fn steepest(channels: &[Vec<f32>], x: usize, y: usize) -> (f32, f32) {
     let (left, right) = (x.saturating_sub(1), (x + 1).min(SIDE - 1));
     let (above, below) = (y.saturating_sub(1), (y + 1).min(SIDE - 1));
@@ -122,7 +121,7 @@ fn steepest(channels: &[Vec<f32>], x: usize, y: usize) -> (f32, f32) {
     (best.0, (best.2.atan2(best.1) / PI).rem_euclid(1.0))
 }
 
-/// Scales to Euclidean norm 1; what is (nearly) zero stays so.
+/// Scales to Euclidean norm 1; vectors near zero stay near zero.
 fn to_norm_one(values: &mut [f32]) {
     let norm = values.iter().map(|v| v * v).sum::<f32>().sqrt();
     values.iter_mut().for_each(|value| *value /= norm.max(1e-3));
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_fall_into_their_orientation() {
+    fn edges_are_in_the_bin_of_their_orientation() {
         // vertical edges have horizontal gradients: between the last bin and the first
         let vertical = by_bin(&stripes(|x, _| x / 4 % 2 == 0));
         assert!(vertical[1..8].iter().all(|&sum| sum < 1e-3), "{vertical:?}");
@@ -163,7 +162,7 @@ mod tests {
         let features = picture(&white);
         assert_eq!(features.len(), PICTURE);
         assert!(features[..GRADIENTS].iter().all(|&value| value == 0.0), "no edges");
-        assert_eq!(features[PICTURE - 1], 1.0, "all pixels are of the last colour");
+        assert_eq!(features[PICTURE - 1], 1.0, "all pixels have the last colour");
         let blank = drawing(&Raster::new(64, 1, vec![255; 64 * 64]));
         assert_eq!(blank.len(), DRAWING);
         assert!(blank.iter().all(|value| value.abs() < 1e-2), "neither edges nor ink");

@@ -1,6 +1,6 @@
-//! `Pictures`: files of pictures in one place, listed and read, not decoded.
+//! `Pictures`: a list of picture files in a folder or archive; read but not decoded.
 //!
-//! Archives are not to be trusted: an entry is read up to a limit, whatever it says of itself.
+//! Archives are untrusted: an entry is read only up to a limit, whatever size it declares.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufReader, Read};
@@ -11,14 +11,14 @@ use flate2::read::MultiGzDecoder;
 
 use crate::{Error, Result};
 
-/// A list of pictures in one place.
+/// A list of picture files in one location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pictures {
     place: Arc<PicturePlace>,
     names: Vec<String>,
 }
 
-/// What holds the pictures.
+/// Location of picture files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PicturePlace {
     /// A folder; names are paths below it, with `/`.
@@ -27,7 +27,7 @@ pub enum PicturePlace {
     Zip(PathBuf),
     /// A tar file, plain or compressed (.tar.gz, .tgz); names are those of its entries.
     Tar(PathBuf),
-    /// Files that were handed over, by name.
+    /// Files in memory, by name.
     Memory(BTreeMap<String, Vec<u8>>),
 }
 
@@ -49,48 +49,48 @@ impl Pictures {
         Pictures { place: Arc::new(place), names }
     }
 
-    /// Pictures whose files are given, named by number from 0.
+    /// Pictures in memory, named by number from 0.
     pub fn in_memory(files: Vec<Vec<u8>>) -> Pictures {
         let names: Vec<String> = (0..files.len()).map(|k| format!("picture {k}")).collect();
         let place = names.iter().cloned().zip(files).collect();
         Pictures::new(PicturePlace::Memory(place), names)
     }
 
-    /// Where they are.
+    /// Location.
     pub fn place(&self) -> &PicturePlace {
         &self.place
     }
 
-    /// How many there are.
+    /// Number of pictures.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no pictures.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// The name of one picture below its place.
+    /// Name of a picture within its location.
     pub fn name(&self, item: usize) -> &str {
         &self.names[item]
     }
 
-    /// The path of one picture for messages.
+    /// Path of a picture, for messages.
     pub fn path(&self, item: usize) -> PathBuf {
         let name = Path::new(&self.names[item]);
         self.place.path().map_or(name.to_owned(), |place| place.join(name))
     }
 
-    /// The pictures with these numbers, in this order.
+    /// Selects pictures by index, in this order.
     #[must_use]
     pub fn select(&self, items: &[usize]) -> Pictures {
         let names = items.iter().map(|&item| self.names[item].clone()).collect();
         Pictures { place: Arc::clone(&self.place), names }
     }
 
-    /// Hands the file of each picture to `take`, in the order that the place has them; one that
-    /// cannot be read or is larger than `most` bytes as an error. Ends when `take` fails.
+    /// Calls `take` with the contents of each file, in storage order. Files that cannot be read or
+    /// exceed `most` bytes are passed as errors. Stops when `take` fails.
     pub fn visit<E: From<Error>>(
         &self,
         most: u64,
@@ -130,7 +130,7 @@ impl Pictures {
         Ok(())
     }
 
-    /// A tar file has no table of contents: one pass over it.
+    /// Reads a tar file, which has no index, in one pass.
     fn visit_tar<E: From<Error>>(
         &self,
         path: &Path,
@@ -161,33 +161,38 @@ impl Pictures {
         }
         for (name, items) in wanted {
             for item in items {
-                take(item, Err(Error::content(format!("{name:?} is not there any more"))))?;
+                take(
+                    item,
+                    Err(Error::content(format!(
+                        "{name:?} no longer exists in the archive"
+                    ))),
+                )?;
             }
         }
         Ok(())
     }
 }
 
-/// Opens a zip file; refuses one whose entries cannot be what they say.
+/// Opens a zip file; rejects impossible declared sizes.
 pub fn open_zip(path: &Path) -> Result<zip::ZipArchive<BufReader<fs_err::File>>> {
-    // Deflate packs at most 1,032 to 1: more is one piece of data behind many entries.
+    // Deflate compresses at most 1,032 to 1: a higher ratio means overlapping entries.
     const DEFLATE: u128 = 1_032;
     let file = fs_err::File::open(path)?;
     let size = u128::from(file.metadata()?.len());
     let archive = zip::ZipArchive::new(BufReader::new(file))
-        .map_err(|err| Error::content(format!("not a readable zip: {err}")).at(path))?;
+        .map_err(|err| Error::content(format!("invalid zip file: {err}")).at(path))?;
     match archive.decompressed_size() {
         Some(whole) if whole > size * DEFLATE => Err(Error::content(format!(
-            "{size} bytes that would unpack to {whole}: such a zip is a bomb, and is refused"
+            "{size} bytes would decompress to {whole}: rejected as a zip bomb"
         ))
         .at(path)),
         _ => Ok(archive),
     }
 }
 
-/// Opens a tar file, compressed if its name or first bytes say so.
+/// Opens a tar file, decompressing gzip (detected by its first bytes).
 pub fn open_tar(path: &Path) -> Result<tar::Archive<Box<dyn Read>>> {
-    /// Pictures hardly get smaller; text does by 10, and nothing honest by this.
+    /// Maximum compression ratio: pictures hardly compress, text by a factor of 10.
     const PACKED: u64 = 200;
     let mut file = fs_err::File::open(path)?;
     let size = file.metadata()?.len();
@@ -210,12 +215,12 @@ pub fn plain_name(name: &str) -> &str {
     name.trim_start_matches("./")
 }
 
-/// What an error of a tar file says.
+/// Error for an invalid tar file.
 pub fn not_a_tar(err: &std::io::Error) -> Error {
-    Error::content(format!("not a readable tar: {err}"))
+    Error::content(format!("invalid tar file: {err}"))
 }
 
-/// A reader that refuses to give more than so many bytes.
+/// A reader that fails after a maximum number of bytes.
 struct Bounded<R> {
     inner: R,
     left: u64,
@@ -225,7 +230,9 @@ impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
         let read = self.inner.read(out)?;
         self.left = self.left.checked_sub(read as u64).ok_or_else(|| {
-            std::io::Error::other("it unpacks to 200 times its size: a bomb, and refused")
+            std::io::Error::other(
+                "decompressed size exceeds 200 times the file size: rejected as a zip bomb",
+            )
         })?;
         Ok(read)
     }
@@ -237,26 +244,26 @@ fn whole_file(path: &Path, most: u64) -> Result<Vec<u8>> {
     limited(&mut file, size, most)
 }
 
-/// All bytes of a reader, if they are as many as declared and at most so many.
+/// Reads all bytes, if there are as many as declared and at most `most`.
 fn limited(reader: &mut impl Read, declared: u64, most: u64) -> Result<Vec<u8>> {
     let too_large = |size: u64| {
-        Error::content(format!("a file of {size} bytes is beyond the limit of {most}"))
+        Error::content(format!("file size of {size} bytes exceeds the limit of {most}"))
     };
     if declared > most {
         return Err(too_large(declared));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(declared).unwrap_or(0));
-    // What is declared is only a claim: one byte more than it is read.
+    // Read one byte more than declared to detect wrong sizes.
     let mut reader = reader.take(declared + 1);
     reader
         .read_to_end(&mut bytes)
-        .map_err(|err| Error::content(format!("cannot be unpacked: {err}")))?;
+        .map_err(|err| Error::content(format!("failed to decompress: {err}")))?;
     match bytes.len() as u64 {
         size if size > declared => Err(Error::content(format!(
-            "it says it has {declared} bytes, but has more; such a file is not to be trusted"
+            "declared size is {declared} bytes, but the file is larger"
         ))),
         size if size < declared => Err(Error::content(format!(
-            "it says it has {declared} bytes, but has {size}: it is cut off"
+            "declared size is {declared} bytes, but the file has {size}: it is truncated"
         ))),
         _ => Ok(bytes),
     }

@@ -98,6 +98,8 @@ pub(super) fn open(
             let digest = digest(state, None, &[path, &tokenizer])?;
             Ok((Box::new(sentence), digest, false))
         }
-        _ => Err(Error::content("expected exactly one of [picture] and [text]").at(&beside)),
+        _ => {
+            Err(Error::content("expected exactly one of [picture] and [text]").at(&beside))
+        }
     }
 }

@@ -26,9 +26,10 @@ impl Tokenizer {
 
     /// Token ids of a text.
     pub(super) fn tokens(&self, text: &str, special: bool) -> Result<Vec<u32>> {
-        let encoding = self.inner.encode_fast(text, special).map_err(|err| {
-            Error::content(format!("failed to tokenize a text: {err}"))
-        })?;
+        let encoding = self
+            .inner
+            .encode_fast(text, special)
+            .map_err(|err| Error::content(format!("failed to tokenize a text: {err}")))?;
         Ok(encoding.get_ids().to_vec())
     }
 }

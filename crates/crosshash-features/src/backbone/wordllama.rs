@@ -68,10 +68,15 @@ fn read(bytes: &[u8]) -> Result<(usize, Vec<f32>)> {
     let file = SafeTensors::deserialize(bytes)
         .map_err(|err| Error::content(format!("not a safetensors file: {err}")))?;
     let [(_, view)] = &file.tensors()[..] else {
-        return Err(Error::content("expected one matrix of token vectors, found several tensors"));
+        return Err(Error::content(
+            "expected one matrix of token vectors, found several tensors",
+        ));
     };
     let &[rows, width] = view.shape() else {
-        return Err(Error::content(format!("expected a matrix, found shape {:?}", view.shape())));
+        return Err(Error::content(format!(
+            "expected a matrix, found shape {:?}",
+            view.shape()
+        )));
     };
     let values: Vec<f32> = match view.dtype() {
         Dtype::F16 => view
@@ -84,7 +89,11 @@ fn read(bytes: &[u8]) -> Result<(usize, Vec<f32>)> {
             .chunks_exact(4)
             .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
             .collect(),
-        other => return Err(Error::content(format!("unsupported dtype {other:?}; use f16 or f32"))),
+        other => {
+            return Err(Error::content(format!(
+                "unsupported dtype {other:?}; use f16 or f32"
+            )));
+        }
     };
     if rows > 0 && width > 0 && values.len() == rows * width {
         Ok((width, values))

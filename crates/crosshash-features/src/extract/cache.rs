@@ -1,11 +1,11 @@
-//! `Cache`: rows by the hash of what they were made of, in a file that only grows.
+//! `Cache`: an append-only file of feature rows, keyed by the hash of the input.
 //!
 //! ```text
 //! "CHFEAT1\0", width (u32), 0 (u32), then per row: key (16 bytes), values (f32), xxh3 of both
 //! ```
 //!
-//! All little-endian. A record that was cut off by a crash fails its hash; it and what follows
-//! are cut off when the file is opened next. One program writes at a time; others read.
+//! All little-endian. A record truncated by a crash fails its checksum; the file is truncated
+//! there when it is next opened. One process writes at a time; others only read.
 
 use std::collections::HashMap;
 use std::io::{Seek as _, SeekFrom, Write as _};
@@ -19,18 +19,18 @@ use crate::{Error, Result};
 const MAGIC: &[u8; 8] = b"CHFEAT1\0";
 const HEADER: usize = 16;
 
-/// Kept rows of one backbone.
+/// Cached rows of one backbone.
 pub struct Cache {
     path: PathBuf,
     width: usize,
     bytes: MappedFile,
-    rows: HashMap<u128, usize>, // where the values begin
-    file: Option<fs_err::File>, // none if another program writes
+    rows: HashMap<u128, usize>, // offset of the values
+    file: Option<fs_err::File>, // none if another process writes
     waiting: Vec<u8>,
 }
 
 impl Cache {
-    /// Opens or makes a file of rows of one width.
+    /// Opens or creates a cache file with rows of this width.
     pub fn open(path: &Path, width: usize) -> Result<Cache> {
         if let Some(folder) = path.parent() {
             fs_err::create_dir_all(folder)?;
@@ -41,8 +41,11 @@ impl Cache {
         let is_ours = file.file().try_lock().is_ok();
         if is_ours && file.metadata()?.len() < HEADER as u64 {
             file.set_len(0)?;
-            let size = u32::try_from(width)
-                .map_err(|_| Error::content(format!("rows of {width} numbers")))?;
+            let size = u32::try_from(width).map_err(|_| {
+                Error::content(format!(
+                    "a row of {width} features is too long for the cache"
+                ))
+            })?;
             let mut header = MAGIC.to_vec();
             header.extend(size.to_le_bytes());
             header.extend([0; 4]);
@@ -61,17 +64,17 @@ impl Cache {
         Ok(Cache { path, width, bytes, rows, file, waiting: Vec::new() })
     }
 
-    /// How many rows were there when it was opened.
+    /// Number of rows when the file was opened.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there were none.
+    /// Whether there were no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Writes the row of a key into `out`; false if there is none.
+    /// Copies the row of a key into `out`; returns false if there is none.
     pub fn get(&self, key: u128, out: &mut [f32]) -> bool {
         let Some(&start) = self.rows.get(&key) else { return false };
         let values = &self.bytes[start..start + self.width * 4];
@@ -81,7 +84,7 @@ impl Cache {
         true
     }
 
-    /// Adds a row; it is in the file after the next flush.
+    /// Adds a row; it is written by the next flush.
     pub fn push(&mut self, key: u128, row: &[f32]) {
         if self.file.is_none() {
             return;
@@ -93,7 +96,7 @@ impl Cache {
         self.waiting.extend(check.to_le_bytes());
     }
 
-    /// Writes what was added.
+    /// Writes added rows to the file.
     pub fn flush(&mut self) -> Result<()> {
         if let Some(file) = &mut self.file {
             file.write_all(&self.waiting)?;
@@ -102,26 +105,28 @@ impl Cache {
         Ok(())
     }
 
-    /// What a user should know.
+    /// Note for the user, if rows cannot be written.
     pub fn notes(&self) -> Option<String> {
         let writes = self.file.is_some();
         (!writes).then(|| {
             let path = self.path.display();
-            format!("another program writes {path}: rows computed here are not kept")
+            format!(
+                "another process is writing {path}: features computed here are not cached"
+            )
         })
     }
 }
 
-/// Where rows begin, and where the last whole one ends.
+/// Offsets of all rows, and the end of the last complete one.
 fn index(bytes: &[u8], width: usize) -> Result<(HashMap<u128, usize>, usize)> {
     let mut rows = HashMap::new();
     if bytes.is_empty() {
-        return Ok((rows, 0)); // another program is about to write the header
+        return Ok((rows, 0)); // another process is about to write the header
     }
     let wanted = u32::try_from(width).map(u32::to_le_bytes).unwrap_or_default();
     if bytes.len() < HEADER || !bytes.starts_with(MAGIC) || bytes[8..12] != wanted {
         return Err(Error::content(format!(
-            "not a file of kept rows of {width} numbers; remove it"
+            "not a feature cache with {width} features per row; delete it"
         )));
     }
     let size = 16 + width * 4 + 8;
@@ -149,13 +154,13 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_back_and_torn_ones_are_cut_off() {
+    fn rows_are_read_back_and_truncated_records_are_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("below/x.features");
         let mut cache = Cache::open(&path, 2).unwrap();
         cache.push(7, &[1.0, 2.0]);
         cache.push(u128::MAX, &[3.0, 4.0]);
-        assert_eq!(get(&cache, 7), None, "only what was there at the start");
+        assert_eq!(get(&cache, 7), None, "only rows present at opening");
         cache.flush().unwrap();
         drop(cache);
         let whole = fs_err::read(&path).unwrap();
@@ -167,16 +172,20 @@ mod tests {
             cache.push(u128::MAX, &[3.0, 4.0]);
             cache.flush().unwrap();
             drop(cache);
-            assert_eq!(fs_err::read(&path).unwrap(), whole, "goes on after the last row");
+            assert_eq!(
+                fs_err::read(&path).unwrap(),
+                whole,
+                "appends after the last complete row"
+            );
         }
         let mut damaged = whole.clone();
         damaged[20] ^= 1;
         fs_err::write(&path, &damaged).unwrap();
-        assert!(Cache::open(&path, 2).unwrap().is_empty(), "a wrong hash is not believed");
+        assert!(Cache::open(&path, 2).unwrap().is_empty(), "a wrong checksum is rejected");
     }
 
     #[test]
-    fn one_writes_others_read() {
+    fn one_process_writes_others_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.features");
         let mut first = Cache::open(&path, 1).unwrap();
@@ -184,12 +193,15 @@ mod tests {
         first.flush().unwrap();
         let mut second = Cache::open(&path, 1).unwrap();
         assert!(first.notes().is_none());
-        assert!(second.notes().unwrap().contains("another program writes"));
+        assert!(second.notes().unwrap().contains("another process is writing"));
         second.push(2, &[6.0]);
         second.flush().unwrap();
         drop((first, second));
         assert_eq!(Cache::open(&path, 1).unwrap().len(), 1);
         let err = Cache::open(&path, 3).err().unwrap().to_string();
-        assert!(err.contains("not a file of kept rows of 3 numbers; remove it"), "{err}");
+        assert!(
+            err.contains("not a feature cache with 3 features per row; delete it"),
+            "{err}"
+        );
     }
 }

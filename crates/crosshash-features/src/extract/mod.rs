@@ -1,12 +1,12 @@
-//! Extraction: pictures or texts through a backbone, to rows of features.
+//! Feature extraction: runs a backbone over pictures or texts.
 //!
 //! ```text
-//! one reader -> files -> workers: hash, decode, preprocessing -> inputs -> lanes: network -> rows, cache
+//! reader -> files -> workers: hash, decode, preprocess -> inputs -> lanes: network -> rows, cache
 //! ```
 //!
-//! Queues are bounded, so memory is (see [`Extraction::memory`]). Rows are kept by the hash of
-//! a file's bytes in a file of the backbone's digest (`cache.rs`): a second run reads and hashes
-//! the files and computes nothing, an interrupted one goes on where it was.
+//! Queues are bounded, and so is memory (see [`Extraction::memory`]). Features are cached
+//! (`cache.rs`) in one file per backbone digest, keyed by the hash of the input file: a second run
+//! only reads and hashes the files, and an interrupted run continues.
 
 mod cache;
 mod pipeline;
@@ -23,36 +23,36 @@ use crate::backbone::{InputKind, Loaded};
 use crate::picture::Limits;
 use crate::{Error, Result};
 
-/// Items that a network is asked for at once.
+/// Maximum batch size.
 const BATCH: usize = 8;
-/// Without `skip_bad`, so many bad pictures end it: something is wrong with all of them.
+/// Without `skip_bad`, extraction stops after this many unreadable pictures.
 const ENOUGH: usize = 20;
 
-/// How to extract.
+/// Settings of an extraction.
 #[derive(Clone, Copy)]
 pub struct Extraction<'a> {
     /// The backbone.
     pub loaded: &'a Loaded,
-    /// The folder of kept rows, if they are to be kept.
+    /// Cache folder; `None` disables the cache.
     pub cache: Option<&'a Path>,
-    /// Leave bad pictures out instead of refusing the lot.
+    /// Skip unreadable pictures instead of returning an error.
     pub skip_bad: bool,
-    /// What a picture may be.
+    /// Size limits of pictures.
     pub limits: Limits,
-    /// Seconds since some moment: the library reads no clock.
+    /// Clock in seconds, from any origin; the library does not read the clock itself.
     pub now: &'a (dyn Fn() -> f64 + Sync),
 }
 
-/// What is extracted from.
+/// Inputs of an extraction.
 #[derive(Debug, Clone, Copy)]
 pub enum Inputs<'a> {
-    /// Files of pictures.
+    /// Picture files.
     Pictures(&'a Pictures),
     /// Texts.
     Texts(&'a [&'a str]),
 }
 
-/// Feature rows of one width.
+/// Feature matrix, one row per item.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rows {
     width: usize,
@@ -63,14 +63,14 @@ impl Rows {
     fn new(width: usize, values: Vec<f32>) -> Result<Rows> {
         if width == 0 || !values.len().is_multiple_of(width) {
             return Err(Error::content(format!(
-                "the backbone gave {} numbers, which are no rows of {width}",
+                "the backbone returned {} values, not a multiple of its width {width}",
                 values.len()
             )));
         }
         Ok(Rows { width, values })
     }
 
-    /// Numbers per row.
+    /// Number of features per row.
     pub fn width(&self) -> usize {
         self.width
     }
@@ -80,7 +80,7 @@ impl Rows {
         self.values.len() / self.width
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
@@ -96,40 +96,40 @@ impl Rows {
     }
 }
 
-/// What extraction gave.
+/// Result of an extraction.
 #[derive(Debug)]
 pub struct Extracted {
-    /// One row per item that is kept.
+    /// One row per item in `kept`.
     pub rows: Rows,
-    /// The items that have a row, in order.
+    /// Items that have a row, in order.
     pub kept: Vec<usize>,
-    /// Pictures that could not be read, and why.
+    /// Pictures that could not be read.
     pub bad: Vec<Bad>,
-    /// How many rows were there already.
+    /// Number of rows from the cache.
     pub cached: usize,
-    /// The share of their time that networks waited for pictures.
+    /// Fraction of time that the network threads waited for pictures.
     pub waited: f64,
-    /// What else a user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
 /// A picture that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bad {
-    /// Which.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
 impl<'a> Extraction<'a> {
-    /// With the usual limits, no cache, no clock; bad pictures refuse the lot.
+    /// Default limits, no cache, no clock; unreadable pictures are an error.
     pub fn new(loaded: &'a Loaded) -> Extraction<'a> {
         let limits = Limits::default();
         Extraction { loaded, cache: None, skip_bad: false, limits, now: &|| 0.0 }
     }
 
-    /// The rows of all items. `progress` hears how many are done.
+    /// Extracts the features of all items. `progress` is called with the number of items done.
     pub fn run(
         &self,
         inputs: Inputs<'_>,
@@ -150,18 +150,18 @@ impl<'a> Extraction<'a> {
         }
     }
 
-    /// The error for features of another form (pictures, text, dense, sparse).
+    /// Error for inputs of an unsupported form (pictures, text, dense, sparse).
     pub fn refuses(&self, form: &str) -> Error {
         let takes = match self.loaded.backbone().input_kind() {
             InputKind::Pictures => "pictures",
             InputKind::Texts => "texts",
         };
         let name = &self.loaded.origin().backbone;
-        Error::content(format!("the backbone {name} takes {takes}, not {form}"))
+        Error::content(format!("backbone {name} takes {takes}, not {form}"))
     }
 
-    /// Bytes that a run takes at most beside the backbone: the rows of all items, files and
-    /// pictures under way at their largest, inputs in queues.
+    /// Maximum memory in bytes, without the backbone: rows of all items, files and pictures being
+    /// processed at their maximum size, queued inputs.
     pub fn memory(&self, items: usize) -> u64 {
         let threads = rayon::current_num_threads() as u64;
         let backbone = self.loaded.backbone();
@@ -186,7 +186,7 @@ impl<'a> Extraction<'a> {
         mut cache: Option<Cache>,
         progress: &(dyn Fn(usize) + Sync),
     ) -> Result<Extracted> {
-        /// Texts between two writes to the cache.
+        /// Texts per write to the cache.
         const BLOCK: usize = 256;
         let backbone = self.loaded.backbone();
         let width = backbone.width();
@@ -203,21 +203,21 @@ impl<'a> Extraction<'a> {
         let mut done = cached;
         progress(done);
         for block in missing.chunks(BLOCK) {
-            let few = |few: &[(usize, u128)]| {
-                let few: Vec<&str> = few.iter().map(|&(item, _)| texts[item]).collect();
-                backbone.texts(&few)
+            let encode = |part: &[(usize, u128)]| {
+                let part: Vec<&str> = part.iter().map(|&(item, _)| texts[item]).collect();
+                backbone.texts(&part)
             };
             let found: Vec<Vec<f32>> = if backbone.is_single_threaded() {
-                block.par_chunks(BATCH).map(few).collect::<Result<_>>()?
+                block.par_chunks(BATCH).map(encode).collect::<Result<_>>()?
             } else {
-                block.chunks(BATCH).map(few).collect::<Result<_>>()?
+                block.chunks(BATCH).map(encode).collect::<Result<_>>()?
             };
             for (&(item, key), row) in block.iter().zip(found.concat().chunks_exact(width))
             {
                 if !row.iter().all(|x| x.is_finite()) {
                     let text = texts[item];
                     return Err(Error::content(format!(
-                        "the backbone gave a value that is no number for the text {text:?}"
+                        "the backbone returned NaN or infinity for the text {text:?}"
                     )));
                 }
                 rows[item * width..(item + 1) * width].copy_from_slice(row);

@@ -1,4 +1,4 @@
-//! The lines of extraction: a reader, workers that decode, lanes that ask the network.
+//! The extraction pipeline: one reader thread, decoding workers, and lanes that run the network.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -9,12 +9,12 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::{BATCH, Bad, Cache, ENOUGH, Extracted, Extraction, Rows};
 use crate::{Error, Pictures, Result, picture};
 
-/// Files that wait for a worker, beside one at each worker and one at the reader.
+/// Capacity of the file queue; each worker and the reader hold one more.
 fn file_queue() -> usize {
     rayon::current_num_threads()
 }
 
-/// Inputs that wait for a lane, beside a batch at each lane and one at each worker.
+/// Capacity of the input queue; each lane holds a batch and each worker one input more.
 fn input_queue() -> usize {
     2 * BATCH
 }
@@ -28,13 +28,13 @@ pub(super) fn inputs_under_way() -> usize {
     input_queue() + threads * BATCH + threads
 }
 
-/// A file on its way to a worker.
+/// Item and file contents, sent from the reader to a worker.
 type Read = (usize, Result<Vec<u8>>);
 
-/// What a worker hands to a lane: the item, its key, and an input of the network.
+/// Item, cache key and network input, sent from a worker to a lane.
 type Ready = (usize, u128, Vec<f32>);
 
-/// What lanes and workers write to.
+/// Results, protected by a mutex.
 struct State<'a> {
     rows: Vec<f32>,
     found: Vec<bool>,
@@ -48,6 +48,7 @@ struct State<'a> {
     progress: &'a (dyn Fn(usize) + Sync),
 }
 
+/// State shared by all threads.
 struct Shared<'a> {
     how: &'a Extraction<'a>,
     state: Mutex<State<'a>>,
@@ -77,8 +78,8 @@ pub(super) fn run(
     };
     let shared = Shared { how, state: Mutex::new(state), stop: AtomicBool::new(false) };
     std::thread::scope(|scope| {
-        // Each end of a queue belongs to threads alone, so that a line whose takers are gone
-        // closes, and the one before it, too.
+        // Only threads own the ends of the queues. When all receivers are dropped, the stage
+        // closes, and so does the stage before it.
         let (files, takers) = sync_channel::<Read>(file_queue());
         let (inputs, lanes_takers) = sync_channel::<Ready>(input_queue());
         let (takers, lanes_takers) = (share(takers), share(lanes_takers));
@@ -118,7 +119,7 @@ fn finish(
     }
     let kept: Vec<usize> = (0..state.found.len()).filter(|&k| state.found[k]).collect();
     if kept.is_empty() {
-        return Err(Error::content("not one picture can be read"));
+        return Err(Error::content("none of the pictures can be read"));
     }
     let width = how.loaded.backbone().width();
     let mut values = state.rows;
@@ -146,11 +147,13 @@ fn refused(bad: &[Bad]) -> Error {
         shown.map(|bad| format!("  {}: {}", bad.path.display(), bad.why)).collect();
     let (count, more) = match bad.len() {
         1 => ("1 picture".to_owned(), ""),
-        n if n >= ENOUGH => (format!("{n} pictures and perhaps more"), " (the first ones)"),
+        n if n >= ENOUGH => {
+            (format!("{n} pictures and possibly more"), " (first ones listed)")
+        }
         n => (format!("{n} pictures"), ""),
     };
     Error::content(format!(
-        "{count} cannot be read{more}; mend or remove them, or leave them out by --skip-bad:\n{}",
+        "{count} cannot be read{more}; repair or remove them, or skip them with --skip-bad:\n{}",
         lines.join("\n")
     ))
 }
@@ -159,13 +162,13 @@ fn share<T>(receiver: Receiver<T>) -> Arc<Mutex<Receiver<T>>> {
     Arc::new(Mutex::new(receiver))
 }
 
-/// The next of a queue that several share; `None` when it is closed.
+/// Receives from a shared queue; `None` if it is closed.
 fn next<T>(queue: &Mutex<Receiver<T>>) -> Option<T> {
     queue.lock().ok()?.recv().ok()
 }
 
 fn panicked() -> Error {
-    Error::content("a thread of the extraction ended early")
+    Error::content("an extraction thread panicked")
 }
 
 impl<'a> Shared<'a> {
@@ -235,7 +238,7 @@ impl<'a> Shared<'a> {
                     preprocessing.apply(&picture, &mut input);
                     Ok(input)
                 }
-                // What is no network is as quick as decoding: done here.
+                // Hand-crafted features are as fast as decoding: compute them here.
                 None => backbone.pictures(&[picture]),
             });
             match made {
@@ -249,7 +252,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Whether the row of an item was kept by an earlier run.
+    /// Loads the row of an item from the cache; returns whether it was found.
     fn known(&self, item: usize, key: u128, width: usize) -> bool {
         let Some(mut guard) = self.state() else { return false };
         let state = &mut *guard;
@@ -290,7 +293,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// The next items, as many as are there and at least one.
+    /// Receives the next batch: waits for one item, then adds those already queued.
     fn batch(&self, inputs: &Mutex<Receiver<Ready>>) -> Option<Vec<Ready>> {
         let queue = inputs.lock().ok()?;
         let mut batch = vec![queue.recv().ok()?];
@@ -310,7 +313,7 @@ impl<'a> Shared<'a> {
         for ((item, key, _), row) in batch.iter().zip(rows.chunks_exact(width)) {
             state.done += 1;
             if !row.iter().all(|x| x.is_finite()) {
-                let why = "the backbone gave a value that is no number";
+                let why = "the backbone returned NaN or infinity";
                 state.bad.push((*item, why.into()));
                 continue;
             }

@@ -1,5 +1,5 @@
-//! Pictures of pixels, by the `image` crate (the Rust project's own); of JPEG it reads sizes and
-//! EXIF data, pixels come from `jpeg.rs`.
+//! Decodes raster formats with the `image` crate. For JPEG it reads only sizes and EXIF data; the
+//! pixels are decoded in `jpeg.rs`.
 
 use std::io::Cursor;
 
@@ -16,18 +16,18 @@ pub(super) fn raster(bytes: &[u8], format: Format, limits: &Limits) -> Result<Pi
         Format::Gif => ImageFormat::Gif,
         Format::Bmp => ImageFormat::Bmp,
         Format::Tiff => ImageFormat::Tiff,
-        Format::Svg => return Err(Error::content("SVG has no pixels")),
+        Format::Svg => return Err(Error::content("SVG is not a raster format")),
     };
     let fault = |err: image::ImageError| {
         let name = format.extensions_str()[0].to_uppercase();
-        Error::content(format!("damaged or not quite {name}: {err}"))
+        Error::content(format!("damaged or invalid {name}: {err}"))
     };
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     let mut most = image::Limits::default();
     most.max_image_width = Some(limits.side);
     most.max_image_height = Some(limits.side);
     most.max_alloc = Some(limits.memory());
-    // The size is checked below, in our words, before pixels are read.
+    // The size is checked below, with our own error message, before pixels are decoded.
     reader.no_limits();
     let mut decoder = reader.into_decoder().map_err(fault)?;
     let (width, height) = decoder.dimensions();
@@ -44,7 +44,9 @@ pub(super) fn raster(bytes: &[u8], format: Format, limits: &Limits) -> Result<Pi
             let same = (across, down) == (width as usize, height as usize);
             let whole = RgbImage::from_raw(width, height, rgb).filter(|_| same);
             whole
-                .ok_or_else(|| Error::content("damaged or not quite JPEG: of two sizes"))?
+                .ok_or_else(|| {
+                    Error::content("damaged or invalid JPEG: inconsistent sizes")
+                })?
                 .into()
         }
     };
@@ -59,7 +61,7 @@ pub(super) fn raster(bytes: &[u8], format: Format, limits: &Limits) -> Result<Pi
     Ok(Picture::new(width, height, rgb))
 }
 
-/// A colour of some opacity over white.
+/// Blends a colour with white.
 fn on_white(colour: [u8; 3], opacity: u8) -> [u8; 3] {
     let alpha = u32::from(opacity);
     let mix = |value: u8| (u32::from(value) * alpha + 255 * (255 - alpha)).div_ceil(255);

@@ -1,8 +1,8 @@
-//! `Format`: what the first bytes of a file say it is. Endings of names are not trusted.
+//! `Format`: detects the format of a file by its first bytes. File extensions are ignored.
 
 use crate::{Error, Result};
 
-/// Formats of pictures that are read.
+/// Supported picture formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// JPEG.
@@ -21,7 +21,7 @@ pub enum Format {
     Svg,
 }
 
-/// Beginnings of files that are read.
+/// Magic bytes of supported formats.
 const READ: &[(&[u8], Format)] = &[
     (b"\xff\xd8\xff", Format::Jpeg),
     (b"\x89PNG\r\n\x1a\n", Format::Png),
@@ -32,7 +32,7 @@ const READ: &[(&[u8], Format)] = &[
     (b"II*\0", Format::Tiff),
 ];
 
-/// Beginnings of files that people take for such pictures.
+/// Magic bytes of unsupported formats, for error messages.
 const OTHERS: &[(&[u8], &str)] = &[
     (b"%PDF", "a PDF document"),
     (b"8BPS", "a Photoshop document"),
@@ -44,7 +44,7 @@ const OTHERS: &[(&[u8], &str)] = &[
     (b"#?RADIANCE", "a Radiance picture (.hdr)"),
     (b"DDS ", "a DirectDraw texture (.dds)"),
     (b"qoif", "a QOI picture"),
-    (b"\x1f\x8b", "a gzip file (perhaps .svgz)"),
+    (b"\x1f\x8b", "a gzip file (possibly .svgz)"),
     (b"PK\x03\x04", "a zip file"),
     (b"\x93NUMPY", "a NumPy array"),
     (b"<!DOCTYPE html", "a web page"),
@@ -53,7 +53,7 @@ const OTHERS: &[(&[u8], &str)] = &[
 ];
 
 impl Format {
-    /// The format of a file; one that is not read is named if it is known.
+    /// Detects the format; the error names unsupported formats if they are known.
     pub fn of(bytes: &[u8]) -> Result<Format> {
         if bytes.is_empty() {
             return Err(Error::content("the file is empty"));
@@ -83,12 +83,12 @@ impl Format {
             }
         };
         Err(Error::content(format!(
-            "the file is {what}; JPEG, PNG, WebP, GIF, BMP, TIFF and SVG are read"
+            "the file is {what}; supported formats: JPEG, PNG, WebP, GIF, BMP, TIFF, SVG"
         )))
     }
 }
 
-/// Whether an `svg` element opens after declarations and comments.
+/// Whether the file starts with an `svg` element, after declarations and comments.
 fn is_svg(bytes: &[u8]) -> bool {
     let head = &bytes[..bytes.len().min(4096)];
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);

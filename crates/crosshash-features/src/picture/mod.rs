@@ -1,16 +1,16 @@
-//! One picture: decoded upright in RGB within limits, and made into what a network takes.
+//! Decodes a picture to upright RGB within size limits, and preprocesses it for a network.
 //!
 //! | file | what |
 //! |---|---|
-//! | `format.rs` | what the first bytes say a file is |
-//! | `decode.rs` | PNG, WebP, GIF, BMP, TIFF, by the `image` crate |
-//! | `jpeg.rs` | JPEG, by libjpeg-turbo's decoder |
-//! | `svg.rs` | drawings in SVG, by `resvg` |
-//! | `resize.rs` | other sizes, as Pillow makes them |
+//! | `format.rs` | format detection |
+//! | `decode.rs` | PNG, WebP, GIF, BMP, TIFF (crate `image`) |
+//! | `jpeg.rs` | JPEG (libjpeg-turbo's decoder) |
+//! | `svg.rs` | SVG (crate `resvg`) |
+//! | `resize.rs` | resizing, compatible with Pillow |
 //! | `raster.rs` | small square pictures, grey or RGB |
-//! | `preprocessing.rs` | size, crop, channels and scaling that a network was trained with |
+//! | `preprocessing.rs` | size, crop, channels and scaling for a network |
 //!
-//! Colour profiles are not applied: numbers are taken for sRGB, as training pipelines do.
+//! Colour profiles are ignored: values are assumed to be sRGB, as in training pipelines.
 
 mod decode;
 mod format;
@@ -30,7 +30,7 @@ pub use raster::Raster;
 
 use crate::{Error, Result};
 
-/// A picture in RGB, upright, on white.
+/// An RGB picture, upright, with transparency on white.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Picture {
     width: usize,
@@ -38,14 +38,14 @@ pub struct Picture {
     rgb: Vec<u8>, // invariant: width * height * 3, row by row; neither side is 0
 }
 
-/// How large a picture may be. Checked before memory is taken for it.
+/// Size limits of a picture, checked before memory is allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Of its file, in bytes.
+    /// File size in bytes.
     pub bytes: u64,
     /// Width times height.
     pub pixels: u64,
-    /// Of its longer side.
+    /// Longer side in pixels.
     pub side: u32,
 }
 
@@ -56,58 +56,60 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Refuses a size before anything is decoded.
+    /// Checks the size before decoding.
     pub(crate) fn check(&self, width: u64, height: u64) -> Result<()> {
         if width == 0 || height == 0 {
-            return Err(Error::content(format!("{width} x {height} pixels: it is empty")));
+            return Err(Error::content(format!(
+                "the picture is empty: {width} x {height} pixels"
+            )));
         }
         let side = width.max(height);
         if side > u64::from(self.side) || width.saturating_mul(height) > self.pixels {
             return Err(Error::content(format!(
-                "{width} x {height} pixels are beyond the limit of {} a side and {} in all; \
-                 make it smaller",
+                "{width} x {height} pixels exceed the limit of {} per side and {} in total; \
+                 reduce the picture",
                 self.side, self.pixels
             )));
         }
         Ok(())
     }
 
-    /// Bytes that decoding one picture may take at most: its file, 16 bits of four channels,
-    /// and the picture in RGB.
+    /// Maximum memory in bytes for decoding one picture: the file, four channels of 16 bits, and
+    /// the RGB picture.
     pub fn memory(&self) -> u64 {
         self.bytes + self.pixels * (8 + 3)
     }
 }
 
 impl Picture {
-    /// A picture of RGB values, row by row.
+    /// Creates a picture from RGB values, row by row.
     ///
-    /// Panics if there are not `width * height * 3` of them, or none.
+    /// Panics if a side is 0 or the number of values is not `width * height * 3`.
     pub fn new(width: usize, height: usize, rgb: Vec<u8>) -> Picture {
-        assert!(width > 0 && height > 0, "an empty picture");
-        assert_eq!(rgb.len(), width * height * 3, "values of another size");
+        assert!(width > 0 && height > 0, "empty picture");
+        assert_eq!(rgb.len(), width * height * 3, "wrong number of values");
         Picture { width, height, rgb }
     }
 
-    /// Pixels across.
+    /// Width in pixels.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Pixels down.
+    /// Height in pixels.
     pub fn height(&self) -> usize {
         self.height
     }
 
-    /// Red, green and blue of every pixel, row by row.
+    /// RGB values, row by row.
     pub fn rgb(&self) -> &[u8] {
         &self.rgb
     }
 
-    /// Without the white around it; a white picture stays as it is.
+    /// Trims white borders; an all-white picture is unchanged.
     #[must_use]
     pub fn trimmed(&self) -> Picture {
-        // Paper is seldom quite white, and JPEG rings.
+        // Scanned paper is not pure white, and JPEG has ringing artefacts.
         const WHITE: u8 = 240;
         let inked = |pixel: &[u8]| pixel.iter().any(|&value| value < WHITE);
         let (mut left, mut right, mut top, mut bottom) = (self.width, 0, self.height, 0);
@@ -126,13 +128,13 @@ impl Picture {
         }
     }
 
-    /// A part of it.
+    /// Crops a rectangle.
     ///
-    /// Panics if the part reaches beyond the picture.
+    /// Panics if the rectangle exceeds the picture.
     #[must_use]
     pub fn crop(&self, left: usize, top: usize, width: usize, height: usize) -> Picture {
         let fits = left + width <= self.width && top + height <= self.height;
-        assert!(fits, "a part beyond the picture");
+        assert!(fits, "crop exceeds the picture");
         let rows = self.rgb.chunks_exact(self.width * 3).skip(top).take(height);
         let rgb = rows.flat_map(|row| &row[left * 3..(left + width) * 3]).copied();
         Picture::new(width, height, rgb.collect())
@@ -145,29 +147,28 @@ impl std::fmt::Debug for Picture {
     }
 }
 
-/// Decodes a file: upright as its EXIF data say, transparency on white, 8 bits of RGB. Of
-/// moving pictures the first frame.
+/// Decodes a file to 8-bit RGB: applies the EXIF orientation and blends transparency with white.
+/// For animations, the first frame.
 pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture> {
-    // Files come from strangers and decoders are others' work: a slip there is a damaged
-    // picture, not the end of the program.
-    catch_unwind(AssertUnwindSafe(|| decode_plainly(bytes, limits))).unwrap_or_else(|_| {
-        Err(Error::content("its decoder gave up; the file is likely to be damaged"))
-    })
+    // Files are untrusted: a panic in a decoder is reported as a damaged picture.
+    catch_unwind(AssertUnwindSafe(|| decode_unguarded(bytes, limits))).unwrap_or_else(
+        |_| Err(Error::content("the decoder failed; the file is probably damaged")),
+    )
 }
 
-fn decode_plainly(bytes: &[u8], limits: &Limits) -> Result<Picture> {
+fn decode_unguarded(bytes: &[u8], limits: &Limits) -> Result<Picture> {
     let size = bytes.len() as u64;
     if size > limits.bytes {
         let most = limits.bytes;
         return Err(Error::content(format!(
-            "a file of {size} bytes is beyond the limit of {most}"
+            "file size of {size} bytes exceeds the limit of {most}"
         )));
     }
     match Format::of(bytes)? {
         #[cfg(feature = "svg")]
         Format::Svg => svg::render(bytes),
         #[cfg(not(feature = "svg"))]
-        Format::Svg => Err(Error::disabled("SVG is not decoded", "svg")),
+        Format::Svg => Err(Error::disabled("SVG is not supported", "svg")),
         format => decode::raster(bytes, format, limits),
     }
 }

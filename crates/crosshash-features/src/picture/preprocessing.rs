@@ -1,5 +1,5 @@
-//! `Preprocessing`: what is done to a picture before a network sees it. It belongs to the weights: a
-//! network that was trained on squashed pictures wants them squashed.
+//! `Preprocessing`: how a picture is converted to the input of a network. It must match the
+//! preprocessing that the network was trained with.
 //!
 //! In order: trim, resize and crop to a square, channels, then
 //! `(value * scale - mean) / std` with values from 0 to 255.
@@ -10,7 +10,7 @@ use super::Picture;
 use super::resize::resize;
 use crate::{Error, Result};
 
-/// From a picture to the input of a network.
+/// Preprocessing of a picture for a network.
 ///
 /// ```
 /// use crosshash_features::picture::{Picture, Preprocessing};
@@ -24,30 +24,30 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Preprocessing {
-    /// Pixels a side of the square input.
+    /// Side of the square input in pixels.
     pub size: usize,
-    /// How a picture becomes a square.
+    /// How a picture is resized to a square.
     #[serde(default)]
     pub resize: Resize,
-    /// Cut off the white around a drawing first.
+    /// Trim white borders first.
     #[serde(default)]
     pub trim: bool,
-    /// How pixels are weighed.
+    /// Resampling filter.
     #[serde(default)]
     pub filter: Filter,
-    /// What a pixel consists of.
+    /// Colour channels.
     #[serde(default)]
     pub channels: Channels,
-    /// Planes one after another, or pixels.
+    /// Order of values.
     #[serde(default)]
     pub layout: Layout,
-    /// Factor of values from 0 to 255.
+    /// Factor applied to values from 0 to 255.
     #[serde(default = "one")]
     pub scale: f32,
-    /// Taken off then; one value, or one a channel.
+    /// Subtracted after scaling; one value, or one per channel.
     #[serde(default)]
     pub mean: Vec<f32>,
-    /// Divided by then; one value, or one a channel.
+    /// Divisor after subtracting the mean; one value, or one per channel.
     #[serde(default)]
     pub std: Vec<f32>,
 }
@@ -56,35 +56,35 @@ fn one() -> f32 {
     1.0
 }
 
-/// How a picture becomes a square.
+/// How a picture is resized to a square.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resize {
-    /// Both sides to the size, whatever they were.
+    /// Resize both sides to the size, ignoring the aspect ratio.
     #[default]
     Squash,
-    /// The shorter side to so many pixels, then the square in the middle.
+    /// Resize the shorter side to this many pixels, then crop the centre.
     ShortSide(usize),
-    /// The longer side to the size, white beside the shorter.
+    /// Resize the longer side to the size and pad the shorter with white.
     Fit,
 }
 
-/// How pixels are weighed; when a picture shrinks, over all that fall into one (as Pillow does).
+/// Resampling filter; antialiased when a picture is reduced, as in Pillow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Filter {
-    /// The mean of the area.
+    /// Area mean.
     Area,
     /// Bilinear.
     #[default]
     Bilinear,
     /// Bicubic (Catmull-Rom, as Pillow's).
     Bicubic,
-    /// Lanczos of three lobes.
+    /// Lanczos with three lobes.
     Lanczos,
 }
 
-/// What a pixel consists of.
+/// Colour channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Channels {
@@ -95,7 +95,7 @@ pub enum Channels {
     Bgr,
     /// Brightness.
     Grey,
-    /// 255 minus brightness: dark strokes on white become bright ones on black.
+    /// 255 minus brightness: dark strokes on white become bright strokes on black.
     Ink,
 }
 
@@ -111,7 +111,7 @@ pub enum Layout {
 }
 
 impl Channels {
-    /// How many.
+    /// Number of channels.
     pub fn count(self) -> usize {
         match self {
             Channels::Rgb | Channels::Bgr => 3,
@@ -121,7 +121,7 @@ impl Channels {
 }
 
 impl Preprocessing {
-    /// RGB squashed to a square by bilinear weights, values as they are.
+    /// RGB, bilinear [`Resize::Squash`], no scaling.
     pub fn squash(size: usize) -> Preprocessing {
         Preprocessing {
             size,
@@ -136,8 +136,8 @@ impl Preprocessing {
         }
     }
 
-    /// The preprocessing of most networks trained on ImageNet, torchvision's and timm's: shorter side to
-    /// 256, the middle 224, the mean and deviation of ImageNet.
+    /// Standard ImageNet preprocessing of torchvision and timm: shorter side to 256, centre crop
+    /// of 224, mean and standard deviation of ImageNet.
     pub fn imagenet() -> Preprocessing {
         Preprocessing {
             resize: Resize::ShortSide(256),
@@ -148,46 +148,46 @@ impl Preprocessing {
         }
     }
 
-    /// Refuses what cannot be done.
+    /// Checks the settings.
     pub fn check(&self) -> Result<()> {
         let channels = self.channels.count();
         let bad = |what: String| Err(Error::content(format!("preprocessing: {what}")));
         if !(1..=4096).contains(&self.size) {
-            return bad(format!("size is 1 to 4096 pixels, not {}", self.size));
+            return bad(format!("size must be 1 to 4096 pixels, not {}", self.size));
         }
         if let Resize::ShortSide(side) = self.resize
             && !(self.size..=8192).contains(&side)
         {
             return bad(format!(
-                "short-side is {} (size) to 8192 pixels, not {side}",
+                "short-side must be {} (size) to 8192 pixels, not {side}",
                 self.size
             ));
         }
         for (name, values) in [("mean", &self.mean), ("std", &self.std)] {
             if values.len() > 1 && values.len() != channels {
                 return bad(format!(
-                    "{name} has {} values; give one, or one for each of {channels} channels",
+                    "{name} has {} values; expected one, or one per channel ({channels})",
                     values.len()
                 ));
             }
         }
         let finite = self.mean.iter().chain(&self.std).chain([&self.scale]);
         if !finite.into_iter().all(|value| value.is_finite()) || self.std.contains(&0.0) {
-            return bad("scale, mean and std are finite numbers, and std is not 0".into());
+            return bad("scale, mean and std must be finite, and std must not be 0".into());
         }
         Ok(())
     }
 
-    /// How many numbers a picture becomes.
+    /// Number of values per picture.
     pub fn values(&self) -> usize {
         self.channels.count() * self.size * self.size
     }
 
-    /// The numbers of a picture.
+    /// Preprocesses a picture into `out`.
     ///
-    /// Panics if `out` is of another length than [`values`](Preprocessing::values).
+    /// Panics if the length of `out` is not [`values`](Preprocessing::values).
     pub fn apply(&self, picture: &Picture, out: &mut [f32]) {
-        assert_eq!(out.len(), self.values(), "buffer of another size");
+        assert_eq!(out.len(), self.values(), "wrong buffer size");
         let square = self.square(picture);
         let (area, channels) = (self.size * self.size, self.channels.count());
         let of = |values: &[f32], channel: usize, none: f32| match values {
@@ -195,7 +195,7 @@ impl Preprocessing {
             [one] => *one,
             several => several[channel],
         };
-        // pixel * factor + offset, one multiplication and one addition a value
+        // pixel * factor + offset: one multiplication and one addition per value
         let scaling: Vec<(f32, f32)> = (0..channels)
             .map(|channel| {
                 let std = of(&self.std, channel, 1.0);
@@ -219,7 +219,7 @@ impl Preprocessing {
         }
     }
 
-    /// The square that the network sees, in colour.
+    /// Trims and resizes a picture to the square RGB input.
     pub fn square(&self, picture: &Picture) -> Picture {
         let trimmed;
         let picture = if self.trim {
@@ -239,7 +239,7 @@ impl Preprocessing {
                 };
                 let resized = resize(picture, across, down, self.filter);
                 let size = self.size;
-                // torchvision rounds half a pixel to even; so does this
+                // Round half a pixel to even, as torchvision does.
                 let middle = |side: usize| match side - size {
                     odd if odd % 4 == 3 => odd / 2 + 1,
                     rest => rest / 2,
@@ -251,14 +251,14 @@ impl Preprocessing {
     }
 }
 
-/// Brightness, as Pillow's mode L.
+/// Brightness, as in Pillow's mode L.
 pub(crate) fn grey(pixel: &[u8]) -> u8 {
     let [r, g, b] = [0, 1, 2].map(|c| u32::from(pixel[c]));
     let value = (r * 19_595 + g * 38_470 + b * 7_471 + 0x8000) >> 16;
     u8::try_from(value).unwrap_or(255)
 }
 
-/// A picture in the middle of a white square, with a margin.
+/// Fits a picture into the centre of a white square with a margin.
 pub(crate) fn fit(
     picture: &Picture,
     size: usize,

@@ -1,4 +1,4 @@
-//! `Raster`: a small square picture, grey or RGB, 8 bits a channel.
+//! `Raster`: a small square picture, grey or RGB, 8 bits per channel.
 
 use crate::{Error, Result};
 
@@ -11,21 +11,21 @@ pub struct Raster {
 }
 
 impl Raster {
-    /// A picture of `size` x `size` pixels of 1 or 3 values each.
+    /// Creates a picture of `size` x `size` pixels with 1 or 3 channels.
     ///
-    /// Panics if there are not that many values.
+    /// Panics if the number of values does not match.
     pub fn new(size: usize, channels: usize, pixels: Vec<u8>) -> Raster {
-        assert!(channels == 1 || channels == 3, "grey or RGB, not {channels} channels");
-        assert_eq!(pixels.len(), size * size * channels, "values of another size");
+        assert!(channels == 1 || channels == 3, "expected 1 or 3 channels, not {channels}");
+        assert_eq!(pixels.len(), size * size * channels, "wrong number of values");
         Raster { size, channels, pixels }
     }
 
-    /// Pixels a side.
+    /// Side in pixels.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Values a pixel: 1 or 3.
+    /// Number of channels: 1 or 3.
     pub fn channels(&self) -> usize {
         self.channels
     }
@@ -35,12 +35,13 @@ impl Raster {
         &self.pixels
     }
 
-    /// The picture as a PNG file.
+    /// Encodes the picture as PNG.
     pub fn to_png(&self) -> Result<Vec<u8>> {
-        let fault =
-            |err: png::EncodingError| Error::content(format!("writing a PNG: {err}"));
+        let fault = |err: png::EncodingError| {
+            Error::content(format!("failed to encode PNG: {err}"))
+        };
         let size = u32::try_from(self.size)
-            .map_err(|_| Error::content("a picture too large for PNG"))?;
+            .map_err(|_| Error::content("picture too large for PNG"))?;
         let mut file = Vec::new();
         let mut encoder = png::Encoder::new(&mut file, size, size);
         encoder.set_color(match self.channels {
@@ -77,7 +78,7 @@ impl Raster {
     }
 }
 
-/// The old pixels under new pixel `k` and the share each has in it.
+/// Source pixels covered by target pixel `k`, with their weights.
 fn span(k: usize, new: usize, old: usize) -> Vec<(usize, f32)> {
     // in units of 1/new of an old pixel
     let (start, end) = (k * old, (k + 1) * old);
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_are_means_of_four() {
+    fn halving_averages_four_pixels() {
         let raster = Raster::new(2, 3, vec![0, 9, 0, 255, 9, 0, 0, 9, 0, 255, 9, 0]);
         assert_eq!(raster.channel(0, 1), [0.5]);
         assert_eq!(raster.channel(0, 2), [0.0, 1.0, 0.0, 1.0]);

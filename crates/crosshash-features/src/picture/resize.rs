@@ -1,9 +1,9 @@
-//! Pictures of another size, as Pillow makes them: networks were trained behind it, and a level of
-//! grey here and there moves their features (cosine 0.9998).
+//! Resizing, compatible with Pillow, which networks were trained with: differences of one grey level
+//! change their features (cosine 0.9998).
 //!
-//! The arithmetic is Pillow's (weights of 22 bits, first across, then down, bytes between), value for
-//! value. Large pictures go through `fast_image_resize`, which is several times faster and rounds
-//! apart: where a pixel is a mean of many, that matters least.
+//! The arithmetic is identical to Pillow's: 22-bit weights, first horizontally, then vertically, with
+//! 8-bit intermediate values. Large pictures use `fast_image_resize`, which is several times faster
+//! but rounds differently; this matters least where a pixel is the mean of many.
 
 use std::f64::consts::PI;
 
@@ -12,10 +12,10 @@ use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer
 
 use super::{Filter, Picture};
 
-/// Pictures of more pixels are large.
+/// Pictures with more pixels use `fast_image_resize`.
 const LARGE: usize = 1 << 20;
 
-/// A picture of another size; the same picture if it has that size.
+/// Resizes a picture; returns a copy if it already has that size.
 pub(super) fn resize(
     picture: &Picture,
     width: usize,
@@ -48,17 +48,17 @@ fn fast(picture: &Picture, width: usize, height: usize, filter: Filter) -> Vec<u
     ImageRef::new(across, down, picture.rgb(), PixelType::U8x3)
         .ok()
         .and_then(|large| Resizer::new().resize(&large, &mut small, &options).ok())
-        .unwrap_or_else(|| unreachable!("both pictures are of RGB and not empty"));
+        .unwrap_or_else(|| unreachable!("both pictures are RGB and not empty"));
     small.into_vec()
 }
 
-/// Bits behind the point of a weight.
+/// Fractional bits of a fixed-point weight.
 const POINT: u32 = 22;
 
-/// The pixels that make up one new pixel: the first of them, and their weights.
+/// Source pixels of one target pixel: index of the first, and weights.
 type Taps = (usize, Vec<i32>);
 
-/// Weights of every new pixel along one axis.
+/// Weights of all target pixels along one axis.
 fn taps(old: usize, new: usize, filter: Filter) -> Vec<Taps> {
     let ratio = old as f64 / new as f64;
     let scale = ratio.max(1.0);
@@ -92,7 +92,7 @@ fn taps(old: usize, new: usize, filter: Filter) -> Vec<Taps> {
     (0..new).map(one).collect()
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "0 to the number of pixels; cut off")]
+#[expect(clippy::cast_possible_truncation, reason = "0 to the number of pixels; truncated")]
 #[expect(clippy::cast_sign_loss, reason = "0 to the number of pixels")]
 fn whole(at: f64) -> usize {
     at as usize
@@ -107,7 +107,7 @@ fn to_byte(sum: i32) -> u8 {
     u8::try_from((sum >> POINT).clamp(0, 255)).unwrap_or(255)
 }
 
-/// The picture with another width, then another height.
+/// Resizes horizontally, then vertically.
 fn convolve(rgb: &[u8], old: [usize; 2], new: [usize; 2], filter: Filter) -> Vec<u8> {
     const HALF: i32 = 1 << (POINT - 1);
     let across = if new[0] == old[0] {
@@ -150,10 +150,10 @@ fn convolve(rgb: &[u8], old: [usize; 2], new: [usize; 2], filter: Filter) -> Vec
 mod tests {
     use super::*;
 
-    /// By Pillow 13: `Image.frombytes("RGB", (5, 2), bytes((37 * k) % 256 for k in range(30)))
+    /// Reference values from Pillow 13: `Image.frombytes("RGB", (5, 2), bytes((37 * k) % 256 for k in range(30)))
     /// .resize((3, 3), filter)`, red values.
     #[test]
-    fn values_are_those_of_pillow() {
+    fn values_match_pillow() {
         let rgb: Vec<u8> =
             (0..30_usize).map(|k| u8::try_from(37 * k % 256).unwrap()).collect();
         let red = |filter| -> Vec<u8> {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_agree_to_a_level_or_two() {
+    fn both_implementations_agree_within_three_levels() {
         let rgb = (0..40 * 30 * 3_usize).map(|k| u8::try_from(k * k / 7 % 256).unwrap());
         let picture = Picture::new(40, 30, rgb.collect());
         for filter in [Filter::Area, Filter::Bilinear, Filter::Bicubic, Filter::Lanczos] {

@@ -1,8 +1,8 @@
-//! Drawings in SVG, by `resvg`, on white.
+//! Renders SVG with `resvg` on a white background.
 //!
-//! Nothing outside the file is read: neither fonts (texts are not drawn) nor pictures that it
-//! refers to or embeds. A drawing has no pixels of its own, so the longer side is drawn with as
-//! many as it asks for, between [`SMALLEST`] and [`LARGEST`].
+//! Nothing outside the file is read: no fonts (text is not drawn) and no linked or embedded
+//! pictures. The longer side is rendered with the size declared in the file, between [`SMALLEST`]
+//! and [`LARGEST`] pixels.
 
 use resvg::tiny_skia::{Color, Pixmap, Transform};
 use resvg::usvg::{ImageHrefResolver, Options, Tree};
@@ -23,7 +23,7 @@ pub(super) fn render(bytes: &[u8]) -> Result<Picture> {
         ..Options::default()
     };
     let tree = Tree::from_data(bytes, &options)
-        .map_err(|err| Error::content(format!("damaged or not quite SVG: {err}")))?;
+        .map_err(|err| Error::content(format!("damaged or invalid SVG: {err}")))?;
     let (width, height) = (tree.size().width(), tree.size().height());
     let longer = width.max(height);
     let scale = longer.clamp(SMALLEST, LARGEST) / longer;
@@ -32,7 +32,7 @@ pub(super) fn render(bytes: &[u8]) -> Result<Picture> {
     let pixels = |side: f32| (side * scale).round().clamp(1.0, LARGEST) as u32;
     let (across, down) = (pixels(width), pixels(height));
     let mut map = Pixmap::new(across, down)
-        .ok_or_else(|| Error::content(format!("a drawing of {width} x {height}")))?;
+        .ok_or_else(|| Error::content(format!("invalid SVG size {width} x {height}")))?;
     map.fill(Color::WHITE);
     let fit = Transform::from_scale(across as f32 / width, down as f32 / height);
     resvg::render(&tree, fit, &mut map.as_mut());
