@@ -1,7 +1,7 @@
-//! Bytes that need not fit into memory: a mapped file, or what a `Spool` collected.
+//! Bytes that may be larger than memory: a mapped file, or the bytes of a `Spool`.
 //!
-//! What can be mapped (`.npy`, stored `.npz` entries, plain `.mat` variables) is mapped. What
-//! must be unpacked first is spooled (`spool.rs`).
+//! Uncompressed data (`.npy`, stored `.npz` entries, plain `.mat` variables) are mapped. Compressed
+//! data are decompressed into a spool (`spool.rs`).
 
 use std::io;
 use std::ops::Deref;
@@ -12,8 +12,8 @@ use crate::Result;
 
 /// Read-only bytes, cheap to clone.
 ///
-/// A file that another program shortens while it is mapped ends this program (SIGBUS): that
-/// is the price of data larger than memory, and why nobody should edit a data set in use.
+/// If another program truncates a mapped file, this program is terminated by SIGBUS. Do not change the
+/// files of a data set while it is in use.
 #[derive(Clone)]
 pub(crate) enum Bytes {
     Mapped(Arc<memmap2::Mmap>),
@@ -49,7 +49,7 @@ impl Deref for Bytes {
 pub(super) fn map(file: &std::fs::File) -> io::Result<Bytes> {
     #[expect(
         unsafe_code,
-        reason = "the map is read-only and only ever seen as bytes; see the type's warning"
+        reason = "the map is read-only and accessed as bytes; see the warning of `Bytes`"
     )]
     let map = unsafe { memmap2::Mmap::map(file) };
     Ok(Bytes::Mapped(Arc::new(map?)))

@@ -1,7 +1,7 @@
-//! Dense features: rows of numbers that may be larger than memory.
+//! Dense features: a matrix that may be larger than memory.
 //!
-//! A `Dense` is a column of blocks. A block is a mapped array file (read as it is used, never
-//! loaded), or values owned here. All are read as `f32`, by rows.
+//! A `Dense` is a sequence of blocks. A block is a mapped array file or an array in memory. Values are
+//! read as `f32`, by rows.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,15 @@ use half::f16;
 use super::bytes::Bytes;
 use crate::{Error, Place, Result};
 
-/// Rows of one width, read by ranges.
+/// Rows of equal width.
 #[derive(Clone)]
 pub struct Dense {
     width: usize,
     blocks: Vec<Block>,
-    rows: Option<Arc<[usize]>>, // item -> row over all blocks; None: as they stand
+    rows: Option<Arc<[usize]>>, // item -> row over all blocks; None: in stored order
 }
 
-/// How numbers are stored in a mapped file (little-endian).
+/// The type of the values in a mapped file (little-endian).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Number {
     /// IEEE half precision.
@@ -48,7 +48,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// Bytes of one number.
+    /// Size of a value in bytes.
     pub fn size(self) -> usize {
         match self {
             Number::U8 | Number::I8 => 1,
@@ -58,13 +58,13 @@ impl Number {
         }
     }
 
-    /// The number in as many bytes as it takes, rounded to `f32`.
+    /// Reads a value, rounded to `f32`.
     #[expect(clippy::cast_possible_truncation, reason = "features are single precision")]
     pub(crate) fn read(self, bytes: &[u8]) -> f32 {
         self.wide(bytes) as f32
     }
 
-    /// The number in as many bytes as it takes; NaN if there are not as many.
+    /// Reads a value; NaN if the number of bytes is wrong.
     pub(crate) fn wide(self, bytes: &[u8]) -> f64 {
         match (self, bytes) {
             (Number::U8, &[a]) => f64::from(a),
@@ -101,18 +101,18 @@ enum Store {
     Raw { bytes: Bytes, offset: usize, number: Number, by_columns: bool },
 }
 
-/// Where the numbers of a mapped array stand.
+/// The layout of a mapped array.
 pub(crate) struct Layout {
     pub(crate) rows: usize,
     pub(crate) width: usize,
     pub(crate) offset: usize,
     pub(crate) number: Number,
-    /// Column after column (Fortran, MATLAB) instead of row after row.
+    /// Column-major (Fortran, MATLAB) instead of row-major.
     pub(crate) by_columns: bool,
 }
 
 impl Dense {
-    /// Rows of floats owned here; refuses what is not finite.
+    /// From values in memory, row by row; rejects values that are not finite.
     pub fn from_floats(width: usize, values: Vec<f32>) -> Result<Dense> {
         check_whole(width, values.len())?;
         if let Some(at) = values.iter().position(|v| !v.is_finite()) {
@@ -122,7 +122,7 @@ impl Dense {
         Ok(Dense::of(width, rows, Store::Floats(values.into()), None))
     }
 
-    /// Rows of bytes owned here (pixels, counts, bits), read as 0 to 255.
+    /// From bytes in memory (pixels, counts, bits), row by row, read as 0 to 255.
     pub fn from_bytes(width: usize, values: Vec<u8>) -> Result<Dense> {
         check_whole(width, values.len())?;
         let rows = values.len() / width;
@@ -131,7 +131,7 @@ impl Dense {
         Ok(Dense::of(width, rows, store, None))
     }
 
-    /// Rows that stay in the bytes of a file.
+    /// Rows that remain in the file.
     pub(crate) fn raw(bytes: Bytes, layout: Layout, path: &Path) -> Result<Dense> {
         let Layout { rows, width, offset, number, by_columns } = layout;
         if width == 0 {
@@ -171,7 +171,7 @@ impl Dense {
         Ok(self)
     }
 
-    /// Columns as rows, for an array whose items are its columns.
+    /// Transposes an array whose columns are the items.
     pub fn transpose(mut self) -> Result<Dense> {
         let refused = || Error::content("only a whole array in a file can be turned");
         let [block] = self.blocks.as_mut_slice() else { return Err(refused()) };
@@ -184,22 +184,22 @@ impl Dense {
         Ok(self)
     }
 
-    /// Numbers in a row.
+    /// Number of features.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows.as_ref().map_or_else(|| self.stored(), |rows| rows.len())
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether the rows stay on disk.
+    /// Whether any rows are mapped from a file.
     pub fn is_mapped(&self) -> bool {
         self.blocks
             .iter()
@@ -213,29 +213,29 @@ impl Dense {
         Dense { rows: Some(rows), ..self.clone() }
     }
 
-    /// Reads the rows of `items` into `out`, row after row; refuses what is not finite,
-    /// naming file, row and column.
+    /// Reads the rows of `items` into `out`. A value that is not finite is an error with file, row and
+    /// column.
     ///
     /// # Panics
-    /// If `out` does not hold exactly `items.len()` rows, or an item is out of range.
+    /// If the size of `out` is not `items.len()` rows, or an item is out of range.
     pub fn read(&self, items: Range<usize>, out: &mut [f32]) -> Result<()> {
         let first = items.start;
         self.read_unchecked(items, out);
         self.check(|at| first + at, out)
     }
 
-    /// As [`Dense::read`], for any items in any order.
+    /// Like [`Dense::read`], for any items in any order.
     pub fn gather(&self, items: &[usize], out: &mut [f32]) -> Result<()> {
-        assert_eq!(out.len(), items.len() * self.width, "buffer of another size");
+        assert_eq!(out.len(), items.len() * self.width, "the buffer has the wrong size");
         for (&item, row) in items.iter().zip(out.chunks_exact_mut(self.width)) {
             self.read_row(item, row);
         }
         self.check(|at| items[at], out)
     }
 
-    /// As [`Dense::read`], but gives NaN and infinity back as they are: for the inspector.
+    /// Like [`Dense::read`], but accepts NaN and infinity; used by the inspector.
     pub fn read_unchecked(&self, items: Range<usize>, out: &mut [f32]) {
-        assert_eq!(out.len(), items.len() * self.width, "buffer of another size");
+        assert_eq!(out.len(), items.len() * self.width, "the buffer has the wrong size");
         for (item, row) in items.zip(out.chunks_exact_mut(self.width)) {
             self.read_row(item, row);
         }
@@ -282,7 +282,7 @@ impl Dense {
         }
     }
 
-    /// Where an item stands: the file, if there is one, and the row in it.
+    /// The file of an item, if there is one, and its row in the file.
     pub(crate) fn place(&self, item: usize) -> (Option<&Path>, usize) {
         let (block, row) = self.locate(item);
         (block.path.as_deref(), row)

@@ -1,23 +1,23 @@
-//! `Features`: what an item of a modality consists of before any network sees it.
+//! `Features`: the content of the items of a modality, as input of a tower or a backbone.
 
 use super::{Dense, Pictures, Sparse};
 use crate::{Error, Result};
 
-/// The items of one modality, in one of four forms.
+/// The features of a modality, in one of four forms.
 #[derive(Debug, Clone)]
 pub enum Features {
-    /// Rows of numbers, in memory or mapped.
+    /// A dense matrix, in memory or mapped.
     Dense(Dense),
-    /// Rows of mostly zeros.
+    /// A sparse matrix.
     Sparse(Sparse),
-    /// Raw strings, to be analysed with a vocabulary fitted on the training items.
+    /// Texts; a vocabulary fitted on the training items turns them into sparse rows.
     Text(Texts),
-    /// Pictures in a folder or archive: listed, not decoded.
+    /// Pictures in a folder or archive; a backbone turns them into features.
     Pictures(Pictures),
 }
 
 impl Features {
-    /// How many items there are.
+    /// Number of items.
     pub fn len(&self) -> usize {
         match self {
             Features::Dense(dense) => dense.len(),
@@ -27,12 +27,12 @@ impl Features {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Numbers per item, where that is known before fitting.
+    /// Number of features, if it is known before fitting.
     pub fn width(&self) -> Option<usize> {
         match self {
             Features::Dense(dense) => Some(dense.width()),
@@ -64,7 +64,7 @@ impl Features {
         }
     }
 
-    /// Columns as rows, for an array whose items are its columns.
+    /// Transposes an array whose columns are the items.
     pub fn transpose(self) -> Result<Features> {
         match self {
             Features::Dense(dense) => Ok(Features::Dense(dense.transpose()?)),
@@ -90,7 +90,7 @@ impl Features {
     }
 }
 
-/// Many strings in one buffer.
+/// Texts in one buffer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Texts {
     buffer: String,
@@ -104,7 +104,7 @@ impl Texts {
         self.ends.push(self.buffer.len());
     }
 
-    /// How many texts there are.
+    /// Number of texts.
     pub fn len(&self) -> usize {
         self.ends.len()
     }

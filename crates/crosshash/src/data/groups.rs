@@ -1,8 +1,8 @@
-//! ItemGroups: what a split keeps together, over all modalities.
+//! `ItemGroups`: items that a split keeps together, over all modalities.
 //!
-//! Items with one id are a pair and items of one group belong together, so a unit is a connected
-//! part of the graph of ids and groups (union-find). An item without a group stands for itself:
-//! its id is its group, unless an item of another modality has that id and a group.
+//! Items with the same id are a pair; items of the same group belong together. A unit is a connected
+//! component of the graph of ids and groups (union-find). The group of an item without one is its id,
+//! unless an item of another modality has that id and a group.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,8 +20,7 @@ enum Name<'a> {
 }
 
 impl ItemGroups {
-    /// Numbered in the order of their first groups' names, so that the order of rows does not
-    /// matter.
+    /// Units are numbered by the name of their first group, so that the order of rows does not matter.
     pub(super) fn new(dataset: &Dataset) -> ItemGroups {
         let modalities = dataset.modalities();
         let grouped: HashSet<&str> = modalities
@@ -91,7 +90,7 @@ impl<'a> Sets<'a> {
         self.parents[a] = b;
     }
 
-    /// Numbers of the roots, by the first name of a group in each.
+    /// Numbers the roots by the name of their first group.
     fn numbers(&mut self) -> HashMap<usize, usize> {
         let mut groups: Vec<(&str, usize)> = self
             .nodes

@@ -1,4 +1,4 @@
-//! Limits on what a file may expand to while it is read.
+//! Limits on the size to which a file may expand while it is read.
 //!
 //! A file declares sizes that its reader allocates or writes out. A damaged or hostile file of a
 //! few kilobytes can declare terabytes: dimensions of an HDF5 data set that has only a fill value,
@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Error, Result};
 
-/// What one data set may expand to while it is read.
+/// Limits on the size to which a data set may expand while it is read.
 ///
 /// A declared size of `d` bytes in a file of `s` bytes is accepted if
 /// `d <= min_expanded + max_ratio * s`. All buffers and temporary files of one data set together
 /// hold at most `max_spooled` bytes, and a temporary file leaves `keep_free` bytes on its disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadLimits {
-    /// Bytes of unpacked data that one data set may keep in buffers and temporary files.
+    /// Bytes of decompressed data that a data set may keep in buffers and temporary files.
     pub max_spooled: u64,
     /// Largest ratio of a declared size to the size of the file.
     pub max_ratio: u64,
@@ -132,7 +132,7 @@ impl Budget {
     }
 }
 
-/// Bytes that a user may still write in a folder, where the system says.
+/// Free bytes of the disk of a folder, if the system reports them.
 #[cfg(unix)]
 fn free_space(folder: &Path) -> Option<u64> {
     let info = rustix::fs::statvfs(folder).ok()?;
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_declared_size_is_held_against_the_file() {
+    fn declared_size_is_checked_against_the_file() {
         let limits =
             ReadLimits { max_ratio: 10, min_expanded: 100, ..ReadLimits::default() };
         let budget = Budget::new(limits);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_without_room_is_refused() {
+    fn full_disk_is_rejected() {
         let all = ReadLimits { keep_free: u64::MAX, ..ReadLimits::default() };
         let refused = Budget::new(all).check_disk(1).is_err();
         assert_eq!(refused, free_space(&std::env::temp_dir()).is_some());

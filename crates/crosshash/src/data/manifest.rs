@@ -1,8 +1,7 @@
-//! The manifest `dataset.toml`: what a data set consists of, as typed.
+//! The manifest `dataset.toml`: describes the files of a data set.
 //!
-//! Nothing is checked here but the form: unknown fields and wrong types are refused with file
-//! and line. `assemble.rs` makes a [`Dataset`](super::Dataset) of it. The reference for users
-//! is `docs/data.md`.
+//! Parsing checks only the form: unknown fields and wrong types are errors with file and line.
+//! `open.rs` builds a [`Dataset`](super::Dataset) from it. Reference: `docs/data.md`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,23 +18,23 @@ use crate::{Error, Result};
 /// The name of a manifest in its folder.
 pub const MANIFEST: &str = "dataset.toml";
 
-/// A manifest as typed.
+/// A parsed manifest.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// The data set's name (default: the folder's).
+    /// Name of the data set (default: the name of the folder).
     pub name: Option<String>,
-    /// Under which terms it may be used.
+    /// Licence.
     pub licence: Option<String>,
-    /// Where it comes from.
+    /// Source, e.g. an address.
     pub source: Option<String>,
-    /// What a user must know; the inspector says it first.
+    /// A warning that the inspector prints first.
     pub warning: Option<String>,
-    /// The table whose rows are the items, for every modality that names no other.
+    /// The item table of all modalities that have none of their own.
     pub items: Option<Items>,
-    /// Where labels come from, for every modality that names nothing else.
+    /// The labels of all modalities that have none of their own.
     pub labels: Option<LabelSource>,
-    /// How to split (default: no split).
+    /// The split (default: none).
     pub split: Option<SplitSource>,
     /// The modalities by name.
     #[serde(default)]
@@ -48,30 +47,30 @@ pub struct Manifest {
 pub struct Items {
     /// The file: CSV, TSV, JSONL or Parquet.
     pub table: PathBuf,
-    /// The column that names each item (default: the number of the row).
+    /// The column of ids (default: row numbers).
     pub id: Option<String>,
-    /// Rows to leave out: column = values.
+    /// Rows to exclude: column = values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub leave_out: BTreeMap<String, Many<String>>,
 }
 
-/// Where labels come from: columns, a matrix, or the folders of pictures.
+/// The source of labels: columns, a matrix, or the folders of pictures.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelSource {
     /// One or more columns of the item table.
     pub column: Option<Many<String>>,
-    /// What separates several labels in a cell (default: one label per cell).
+    /// Separator of several labels in a cell (default: one label per cell).
     pub separator: Option<String>,
-    /// Arrays with one row per item, of 0 and 1 per label, or of one label number.
+    /// Arrays with one row per item: 0 or 1 per label, or a label number.
     pub matrix: Option<Many<ArrayFile>>,
     /// The folder of a picture is its label.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub folder: bool,
-    /// Cells hold numbers from 0 into `names`, not names.
+    /// Cells contain indices into `names`, from 0, instead of names.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub numbers: bool,
-    /// All names, in a list or a file of lines (default: what occurs, by alphabet).
+    /// All label names, as a list or a file with one name per line (default: those that occur, sorted).
     pub names: Option<Names>,
 }
 
@@ -89,33 +88,33 @@ pub enum Names {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModalitySource {
-    /// Arrays with one row per item, one after another.
+    /// Arrays with one row per item, concatenated.
     pub features: Option<Many<ArrayFile>>,
-    /// Columns of the item table whose texts make up the item.
+    /// Columns of the item table whose texts are joined.
     pub text: Option<Many<String>>,
     /// A column of the item table with a list of numbers per item.
     pub column: Option<String>,
-    /// A folder or zip of pictures.
+    /// A folder, zip or tar of pictures.
     pub pictures: Option<PathBuf>,
-    /// Only the pictures below this folder of it.
+    /// Use only the pictures below this subfolder.
     pub under: Option<String>,
     /// The column with the path of each picture (default: the id is the path).
     pub path: Option<String>,
-    /// A table of its own.
+    /// The item table of this modality.
     pub items: Option<Items>,
-    /// Labels of its own.
+    /// The labels of this modality.
     pub labels: Option<LabelSource>,
-    /// A file with one id per line, where there is no table.
+    /// A file with one id per line, if there is no table.
     pub ids: Option<PathBuf>,
-    /// What its items are grouped by, if not as `split.group` says.
+    /// The groups of this modality (default: `split.group`).
     pub group: Option<Group>,
-    /// How its texts become terms.
+    /// How texts are tokenized and weighted.
     pub analysis: Option<Analysis>,
-    /// The backbone that makes rows of its pictures or texts.
+    /// The backbone that extracts features of pictures or texts.
     pub backbone: Option<String>,
 }
 
-/// What keeps items together when the data are split.
+/// Groups: items that are kept together in a split.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Group {
@@ -129,7 +128,7 @@ pub enum Group {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupId {
-    /// The id up to the last of these; the whole id if there is none in it.
+    /// The id up to the last occurrence of this text; the whole id if it does not occur.
     pub id_until: String,
 }
 
@@ -137,23 +136,23 @@ pub struct GroupId {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SplitSource {
-    /// The column whose values name parts.
+    /// The column whose values name the parts.
     pub column: Option<String>,
-    /// Seed of every draw (default 0).
+    /// Random seed (default 0).
     #[serde(default)]
     pub seed: u64,
-    /// Keep the shares of labels.
+    /// Stratify by labels.
     #[serde(default)]
     pub stratify: bool,
-    /// What stays together.
+    /// Groups that are kept together.
     pub group: Option<Group>,
-    /// Items that ask.
+    /// Query items.
     pub query: Option<Selection>,
-    /// Items that training is judged by.
+    /// Validation items.
     pub validation: Option<Selection>,
-    /// Items that are learnt from.
+    /// Training items.
     pub train: Option<Selection>,
-    /// Items that are searched.
+    /// Database items.
     pub database: Option<Selection>,
 }
 
@@ -207,15 +206,15 @@ pub enum ArrayFile {
 pub struct KeyedArray {
     /// The file.
     pub file: PathBuf,
-    /// Its name there.
+    /// The name of the array in the file.
     pub key: Option<String>,
-    /// Whether items are its columns.
+    /// Whether the items are the columns.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub transpose: bool,
 }
 
 impl Manifest {
-    /// Reads a manifest; a folder stands for the `dataset.toml` in it. Gives its path too.
+    /// Reads a manifest, or the `dataset.toml` of a folder; returns its path too.
     pub fn read(path: &Path) -> Result<(Manifest, PathBuf)> {
         let path = if path.is_dir() { path.join(MANIFEST) } else { path.to_owned() };
         if path.parent().is_some_and(Path::is_dir) && !path.exists() {
@@ -241,8 +240,8 @@ impl Manifest {
     }
 }
 
-// serde's own untagged enums take a list for the fields of a table in their order, so that
-// `group = ["x"]` would be `{ id_until = "x" }`: these say what a text, table or list means.
+// Untagged enums of serde accept a list as the fields of a table, so that `group = ["x"]` would be
+// `{ id_until = "x" }`. These implementations distinguish texts, tables and lists.
 
 impl<'de> Deserialize<'de> for Group {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Group, D::Error> {

@@ -3,18 +3,18 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `features.rs`, `dense.rs`, `sparse.rs` | what an item consists of |
+//! | `features.rs`, `dense.rs`, `sparse.rs`, `arrays.rs` | features of items |
 //! | `modality.rs` | items with ids, features, labels, groups |
-//! | `split.rs`, `split_spec.rs`, `sampling.rs`, `groups.rs` | train, validation, query, database; how they are drawn, and what stays together |
-//! | `training.rs` | all that training code gets to see |
-//! | `normalise.rs`, `text/` | what is fitted on it: means and deviations, vocabularies |
+//! | `split.rs`, `split_spec.rs`, `sampling.rs`, `groups.rs` | training, validation, query and database items; how they are drawn; pairs and groups |
+//! | `training.rs` | the part of a data set that training code can access |
+//! | `normalise.rs`, `text/` | fitted on training items: means and deviations, vocabularies |
 //! | `manifest.rs`, `open.rs`, `resolve.rs` | from `dataset.toml` to a [`Dataset`] |
 //! | `read/` | one file per format |
-//! | `bytes.rs`, `spool.rs`, `limits.rs` | mapped and unpacked bytes, and how many there may be |
-//! | `inspect/`, `import.rs`, `synth.rs` | the doctor, proposals of manifests, made data |
-//! | `emoji/` | the data set that needs no files: pictures, drawings and words of emoji |
+//! | `bytes.rs`, `spool.rs`, `limits.rs` | mapped and decompressed bytes, and limits on their size |
+//! | `inspect/`, `import.rs`, `synth.rs` | inspection, proposed manifests, synthetic data |
+//! | `emoji/` | the built-in data set: pictures, drawings and words of emoji |
 //!
-//! After this module nobody knows a file format.
+//! File formats are known in this module only.
 
 mod arrays;
 mod bytes;
@@ -64,8 +64,8 @@ pub use training::Training;
 
 use crate::{Error, Result};
 
-/// The items of one file: an array in any format that [`READERS`] know, or, with `text`, one
-/// text a line.
+/// Reads the items of one file: an array in any format of [`READERS`], or, with `text`, one text per
+/// line.
 pub fn items(path: &std::path::Path, text: bool) -> Result<Features> {
     if !text {
         return read::array(path, None, false, &limits::Budget::default());
@@ -89,20 +89,20 @@ pub struct Dataset {
     dropped: Vec<Dropped>,
 }
 
-/// Items that were read but are not used, and why: nothing is dropped in silence.
+/// Items that were read but are not used, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Dropped {
     /// The modality.
     pub modality: String,
-    /// Why they are left out.
+    /// Why they are not used.
     pub reason: String,
-    /// How many they are.
+    /// Number of items.
     pub items: usize,
 }
 
 impl Dataset {
-    /// Checks that modality names differ, that all use the one label vocabulary, and that
-    /// every two of them share a label.
+    /// Checks that modality names are unique, that all modalities use the same label vocabulary, and
+    /// that every two of them share a label.
     pub fn new(
         name: impl Into<String>,
         label_names: Vec<String>,
@@ -139,7 +139,7 @@ impl Dataset {
         Ok(Dataset { name: name.into(), label_names, modalities, dropped: Vec::new() })
     }
 
-    /// Notes what was read but is not in the modalities.
+    /// Records items that were read but are not in the modalities.
     #[must_use]
     pub fn with_dropped(mut self, dropped: Vec<Dropped>) -> Dataset {
         self.dropped = dropped;
@@ -174,12 +174,12 @@ impl Dataset {
             .ok_or_else(|| Error::unknown("modality", name, known()))
     }
 
-    /// What was read but is not used.
+    /// Items that were read but are not used.
     pub fn dropped(&self) -> &[Dropped] {
         &self.dropped
     }
 
-    /// The training and validation items of a split: all that training code is handed.
+    /// The training and validation items of a split, for training code.
     pub fn training<'a>(&'a self, split: &'a Split) -> Training<'a> {
         Training::new(self, split)
     }

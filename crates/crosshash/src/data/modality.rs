@@ -1,5 +1,4 @@
-//! `Modality`: named items of one kind, each with an id, features and labels; and `View`, some
-//! of them.
+//! `Modality`: items of one kind with ids, features and labels; and `View`, a subset of them.
 
 use std::collections::HashMap;
 
@@ -9,7 +8,7 @@ use crosshash_features::backbone::FeatureSource;
 use super::{Analysis, Features};
 use crate::{Error, Result};
 
-/// The items of one modality. Items of different modalities are a pair iff their ids are equal.
+/// The items of one modality. Items of different modalities with the same id are a pair.
 #[derive(Debug, Clone)]
 pub struct Modality {
     name: String,
@@ -60,30 +59,30 @@ impl Modality {
         })
     }
 
-    /// Names the group of each item: items of one group are never split between training and
-    /// queries, in whatever modality they are.
+    /// Sets the group of each item. Items of a group, of any modality, are never split between training
+    /// and queries.
     pub fn with_groups(mut self, groups: Vec<String>) -> Result<Modality> {
         self.check_one_each("groups", groups.len())?;
         self.groups = Some(groups);
         Ok(self)
     }
 
-    /// Marks each item with the value of a given split column ("train", "test", ...), for
-    /// plans that choose by value.
+    /// Sets the value of the split column ("train", "test", ...) of each item, for
+    /// [`Selection::Marked`](super::Selection::Marked).
     pub fn with_marks(mut self, marks: Vec<String>) -> Result<Modality> {
         self.check_one_each("split marks", marks.len())?;
         self.marks = Some(marks);
         Ok(self)
     }
 
-    /// Says which backbone made the features.
+    /// Sets the backbone that extracted the features.
     #[must_use]
     pub fn with_origin(mut self, origin: FeatureSource) -> Modality {
         self.origin = Some(origin);
         self
     }
 
-    /// The same items with other features, of a backbone.
+    /// Replaces the features by those of a backbone.
     pub fn with_features(
         self,
         features: Features,
@@ -105,12 +104,12 @@ impl Modality {
         &self.analysis
     }
 
-    /// Its name.
+    /// The name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The backbone that made the features, if one did.
+    /// The backbone that extracted the features, if any.
     pub fn origin(&self) -> Option<&FeatureSource> {
         self.origin.as_ref()
     }
@@ -133,12 +132,12 @@ impl Modality {
         }
     }
 
-    /// How many items it has.
+    /// Number of items.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether it has none.
+    /// Whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
@@ -163,22 +162,22 @@ impl Modality {
         self.groups.as_deref()
     }
 
-    /// The values of the given split column, by item, if there is one.
+    /// The values of the split column, by item, if there is one.
     pub fn marks(&self) -> Option<&[String]> {
         self.marks.as_deref()
     }
 
-    /// The group of an item; an empty group is none.
+    /// The group of an item, if it is not empty.
     pub fn group(&self, item: usize) -> Option<&str> {
         self.groups.as_ref().map(|groups| groups[item].as_str()).filter(|g| !g.is_empty())
     }
 
-    /// What is split as one: the group of an item, or else its id (so that pairs stay together).
+    /// The key that keeps items together in a split: the group of an item, or its id.
     pub fn unit(&self, item: usize) -> &str {
         self.group(item).unwrap_or(&self.ids[item])
     }
 
-    /// Some of the items.
+    /// A subset of the items.
     pub fn view<'a>(&'a self, items: &'a [usize]) -> View<'a> {
         View { modality: self, items }
     }
@@ -195,7 +194,7 @@ impl Modality {
     }
 }
 
-/// Some items of one modality, by position. It gives what those items are, and no way to others.
+/// A subset of the items of a modality, by position; it gives no access to other items.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     modality: &'a Modality,
@@ -203,22 +202,22 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The modality's name.
+    /// The name of the modality.
     pub fn name(&self) -> &'a str {
         &self.modality.name
     }
 
-    /// How many items are in view.
+    /// Number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether none is.
+    /// Whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// The backbone that made the features, if one did.
+    /// The backbone that extracted the features, if any.
     pub fn origin(&self) -> Option<&'a FeatureSource> {
         self.modality.origin()
     }
@@ -228,7 +227,7 @@ impl<'a> View<'a> {
         self.modality.features.form()
     }
 
-    /// Numbers per item, for dense and sparse features.
+    /// Number of features, if they are dense or sparse.
     pub fn width(&self) -> Option<usize> {
         self.modality.features.width()
     }
@@ -238,12 +237,12 @@ impl<'a> View<'a> {
         &self.modality.ids[self.items[position]]
     }
 
-    /// The labels of the items in view, in order.
+    /// The labels of the items, in order.
     pub fn labels(&self) -> Labels {
         self.modality.labels.select(self.items)
     }
 
-    /// The features of the items in view, in order; dense ones are not copied.
+    /// The features of the items, in order; dense features are not copied.
     pub fn features(&self) -> Features {
         self.modality.features.select(self.items)
     }
@@ -264,7 +263,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Writes the rows at these positions out in full, dense or sparse.
+    /// Reads the rows at these positions into `out`, as dense rows.
     pub fn read(&self, positions: &[usize], out: &mut [f32]) -> Result<()> {
         match &self.modality.features {
             Features::Dense(dense) => {
@@ -274,7 +273,11 @@ impl<'a> View<'a> {
             }
             Features::Sparse(sparse) => {
                 let width = sparse.width();
-                assert_eq!(out.len(), positions.len() * width, "buffer of another size");
+                assert_eq!(
+                    out.len(),
+                    positions.len() * width,
+                    "the buffer has the wrong size"
+                );
                 for (&at, row) in positions.iter().zip(out.chunks_exact_mut(width)) {
                     sparse.read(self.items[at], row);
                 }

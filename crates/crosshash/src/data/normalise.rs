@@ -1,12 +1,12 @@
 //! Normalisation of dense features, fitted on training items only.
 //!
 //! ```text
-//! standardise   (x_j - mean_j) / sd_j     (sd_j = 1 where a feature is constant)
-//! unit length   x / |x|                   (a row of zeros stays)
+//! standardise   (x_j - mean_j) / sd_j     (sd_j = 1 if a feature is constant)
+//! unit length   x / |x|                   (a row of zeros is unchanged)
 //! ```
 //!
-//! Means and deviations are those of the training rows (divided by n), gathered in one pass
-//! in double precision (Welford), block by block, so the rows may be larger than memory.
+//! Means and deviations are those of the training rows (divided by n), computed in one pass in double
+//! precision (Welford), block by block, so that the rows may be larger than memory.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,12 +16,11 @@ use crate::{Error, Result};
 /// Rows read at a time.
 const BLOCK: usize = 256;
 
-/// What to do with a row before a network sees it. Can be saved with a model and applied to
-/// any item.
+/// Normalisation of a row. It is saved with a model and can be applied to any item.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Normaliser {
-    /// Nothing.
+    /// None.
     None,
     /// Every feature to mean 0 and deviation 1.
     Standard(Standardiser),
@@ -30,7 +29,7 @@ pub enum Normaliser {
 }
 
 impl Normaliser {
-    /// Changes one row in place.
+    /// Normalises a row in place.
     pub fn apply(&self, row: &mut [f32]) {
         match self {
             Normaliser::None => {}
@@ -53,7 +52,7 @@ pub struct Standardiser {
 }
 
 impl Standardiser {
-    /// Learns means and deviations from the training items.
+    /// Computes means and deviations of the training items.
     pub fn fit(training: &Training<'_>, modality: &str) -> Result<Standardiser> {
         let view = training.train(modality)?;
         let Some(width) = view.width().filter(|_| !view.is_empty()) else {
@@ -77,9 +76,9 @@ impl Standardiser {
         })
     }
 
-    /// Changes one row in place.
+    /// Normalises a row in place.
     pub fn apply(&self, row: &mut [f32]) {
-        assert_eq!(row.len(), self.mean.len(), "row of another modality");
+        assert_eq!(row.len(), self.mean.len(), "the row has the wrong width");
         for (x, (mean, sd)) in row.iter_mut().zip(self.mean.iter().zip(&self.sd)) {
             *x = (*x - mean) / sd;
         }

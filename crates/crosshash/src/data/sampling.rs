@@ -1,11 +1,11 @@
-//! Drawing some of a pool: at random, or so that every label keeps its share.
+//! Random subsets of a pool, optionally stratified by labels.
 //!
 //! Stratified: iterative stratification (Sechidis, Tsoumakas, Vlahavas, *On the
 //! stratification of multi-label data*, ECML PKDD 2011, algorithm 1) into two subsets, the
-//! drawn and the rest. The rarest label is dealt with first; each of its units goes to the
-//! subset that still wants most of that label, then to the one that wants most units.
-//! Departures: units may be groups, whose labels are those of all their items; a subset that
-//! is full gets no more, so sizes are exact where units are single ids.
+//! drawn and the rest. The rarest label is processed first; each of its units goes to the subset that
+//! needs most items of that label, then to the one that needs most units. Differences from the paper:
+//! units may be groups, with the labels of all their items; a full subset receives no more units, so
+//! that sizes are exact if units are single ids.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ use rand_chacha::ChaCha8Rng;
 use super::Dataset;
 use super::groups::ItemGroups;
 
-/// What is drawn as one: all items of the pool in one unit.
+/// All items of the pool in one unit; they are drawn together.
 struct Unit {
     items: Vec<(usize, usize)>, // modality, item
     ids: usize,                 // distinct ids
     labels: Vec<usize>,         // ascending
 }
 
-/// Flags `count` ids of the pool (fewer if groups do not add up to it).
+/// Draws `count` ids of the pool, fewer if the sizes of groups do not add up to it.
 pub(super) fn draw(
     dataset: &Dataset,
     together: &ItemGroups,
@@ -46,7 +46,7 @@ pub(super) fn draw(
     flags
 }
 
-/// The units of a pool in their order, so that the order of rows does not matter.
+/// The units of a pool, sorted, so that the order of rows does not matter.
 fn units(dataset: &Dataset, together: &ItemGroups, pool: &[Vec<bool>]) -> Vec<Unit> {
     let mut by_number: BTreeMap<usize, Unit> = BTreeMap::new();
     for (k, (modality, flags)) in dataset.modalities().iter().zip(pool).enumerate() {
@@ -80,7 +80,7 @@ fn first_that_fit(units: &[Unit], count: usize) -> Vec<bool> {
     fits.collect()
 }
 
-/// What a subset still wants: ids in all, and of each label.
+/// What a subset still needs: ids in total, and ids of each label.
 struct Wish {
     ids: f64,
     labels: Vec<f64>,
@@ -120,7 +120,7 @@ fn stratified(
         }
         drawn
     };
-    // Rarest label among those with units left, again and again.
+    // The rarest label among those with units left, repeatedly.
     while let Some(label) = (0..n_labels).filter(|&l| open[l] > 0).min_by_key(|&l| open[l])
     {
         for &at in &holders[label] {

@@ -1,8 +1,8 @@
-//! Sparse features in compressed rows (CSR): words, tags and whatever is mostly zero.
+//! Sparse features in compressed sparse rows (CSR): words, tags.
 
 use crate::{Error, Place, Result};
 
-/// Rows of one width of which only the non-zero numbers are stored, columns ascending.
+/// A sparse matrix; the columns of a row are ascending.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sparse {
     width: usize,
@@ -12,7 +12,7 @@ pub struct Sparse {
 }
 
 impl Sparse {
-    /// No rows yet.
+    /// An empty matrix.
     pub fn new(width: usize) -> Sparse {
         Sparse { width, starts: vec![0], columns: Vec::new(), values: Vec::new() }
     }
@@ -47,7 +47,7 @@ impl Sparse {
         Ok(sparse)
     }
 
-    /// Adds a row of (column, value) cells, which it sorts; zeros are not stored.
+    /// Appends a row of (column, value) cells in any order; zeros are not stored.
     pub fn push(&mut self, cells: &mut [(u32, f32)]) -> Result<()> {
         let row = self.len();
         let place = Place::Row(row);
@@ -79,35 +79,35 @@ impl Sparse {
         Ok(())
     }
 
-    /// Columns there are, used or not.
+    /// Number of columns.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Stored cells.
+    /// Number of stored cells.
     pub fn cells(&self) -> usize {
         self.columns.len()
     }
 
-    /// Columns and values of one row.
+    /// Columns and values of a row.
     pub fn row(&self, item: usize) -> (&[u32], &[f32]) {
         let cells = self.starts[item]..self.starts[item + 1];
         (&self.columns[cells.clone()], &self.values[cells])
     }
 
-    /// Writes one row out in full.
+    /// Reads one row into `out`, as a dense row.
     pub fn read(&self, item: usize, out: &mut [f32]) {
-        assert_eq!(out.len(), self.width, "buffer of another size");
+        assert_eq!(out.len(), self.width, "the buffer has the wrong size");
         out.fill(0.0);
         let (columns, values) = self.row(item);
         columns.iter().zip(values).for_each(|(&c, &v)| out[c as usize] = v);
@@ -126,7 +126,7 @@ impl Sparse {
         chosen
     }
 
-    /// Every stored value by what `value` makes of it and its row; finite and not 0.
+    /// Applies `value` to every stored value and its row; the results must be finite and not 0.
     pub(crate) fn mapped(mut self, value: impl Fn(f32, usize) -> f32) -> Sparse {
         for row in 0..self.len() {
             let cells = self.starts[row]..self.starts[row + 1];

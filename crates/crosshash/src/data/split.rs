@@ -1,10 +1,9 @@
-//! `Split`: which items train, validate, ask and answer.
+//! `Split`: training, validation, query and database items.
 //!
-//! Training and validation items, queries, and anything paired or grouped with them are kept
-//! apart; a split that mixes them is refused. The database may hold the training items (the
-//! field's protocol) and is otherwise free. The hash identifies a split: xxh3-64 over the
-//! sorted ids of every part of every modality, names first, so it does not depend on the
-//! order of files or rows.
+//! Training items, validation items and queries are disjoint, including items that are paired or
+//! grouped with them; other splits are rejected. The database may contain the training items (the usual
+//! protocol). The hash identifies a split: xxh3-64 over the sorted ids of every part of every modality,
+//! after their names, so that it does not depend on the order of files or rows.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,13 +18,13 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Part {
-    /// Items that are learnt from.
+    /// Training items.
     Train,
-    /// Items that training may be judged by, not learnt from.
+    /// Validation items: used to select the best epoch, not for training.
     Validation,
-    /// Items that ask; training never sees them.
+    /// Query items: not used by training and validation.
     Query,
-    /// Items that are searched.
+    /// Database items.
     Database,
 }
 
@@ -33,7 +32,7 @@ impl Part {
     /// All parts, in order.
     pub const ALL: [Part; 4] = [Part::Train, Part::Validation, Part::Query, Part::Database];
 
-    /// Its name.
+    /// The name.
     pub fn name(self) -> &'static str {
         match self {
             Part::Train => "train",
@@ -47,13 +46,13 @@ impl Part {
 /// The item numbers of each part of one modality, ascending.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// Items that are learnt from.
+    /// Training items.
     pub train: Vec<usize>,
-    /// Items that training may be judged by.
+    /// Validation items.
     pub validation: Vec<usize>,
-    /// Items that ask.
+    /// Query items.
     pub query: Vec<usize>,
-    /// Items that are searched.
+    /// Database items.
     pub database: Vec<usize>,
 }
 
@@ -79,7 +78,7 @@ pub struct Split {
 }
 
 impl Split {
-    /// Checks the parts of every modality, in the data set's order.
+    /// Checks the parts of every modality, in the order of the data set.
     pub fn new(dataset: &Dataset, parts: Vec<Parts>) -> Result<Split> {
         if parts.len() != dataset.modalities().len() {
             return Err(Error::content(format!(
@@ -111,22 +110,22 @@ impl Split {
         &self.parts
     }
 
-    /// How many items a part has, over all modalities.
+    /// Number of items of a part, over all modalities.
     pub fn count(&self, part: Part) -> usize {
         self.parts.iter().map(|parts| parts.get(part).len()).sum()
     }
 
-    /// How many modalities it splits.
+    /// Number of modalities.
     pub fn modalities(&self) -> usize {
         self.parts.len()
     }
 
-    /// What identifies it.
+    /// The hash that identifies the split.
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// Where the draw could not keep to what was asked, as sentences.
+    /// Differences between the split and its specification, as sentences.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -166,8 +165,8 @@ fn check_items(modality: &Modality, parts: &Parts) -> Result<()> {
     }
 }
 
-/// No unit on both sides of a wall, in whatever modalities: queries are unknown to training and
-/// validation, and what training is judged by is not learnt from.
+/// Checks that no unit, over all modalities, is both a query and in training or validation, or both in
+/// training and in validation.
 fn check_apart(dataset: &Dataset, parts: &[Parts]) -> Result<()> {
     let units = ItemGroups::new(dataset);
     let items = |part: Part| {

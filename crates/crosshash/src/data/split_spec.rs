@@ -1,13 +1,14 @@
-//! `SplitSpec`: how a split is made, by size, share, given values or rows; deterministic by seed.
+//! `SplitSpec`: specification of a split by sizes, shares, values of a column or rows; deterministic
+//! for a seed.
 //!
-//! 1. Queries are chosen out of everything.
-//! 2. The database is everything else, unless it is chosen.
-//! 3. Training items are the database, or what is chosen; a size or share is drawn out of the
-//!    database. Validation items are drawn out of the same pool first, and are not trained on.
+//! 1. Queries are selected from all items.
+//! 2. The database is the remaining items, unless it is specified.
+//! 3. Training items are the database, unless they are specified; a size or share is drawn from the
+//!    database. Validation items are drawn first, from the same pool, and are not used for training.
 //!
-//! What is drawn as one is a group, or else an id, so pairs and groups stay together. Sizes
-//! count distinct ids over all modalities. Each part draws from its own stream of the
-//! generator: another training size leaves the queries as they are.
+//! Units of a draw are groups, or ids, so that pairs and groups stay together. Sizes are numbers of
+//! distinct ids over all modalities. Each part has its own random stream, so that another training size
+//! does not change the queries.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -22,12 +23,12 @@ use super::sampling::draw;
 use super::{Dataset, Modality, Parts, Split};
 use crate::{Error, Result};
 
-/// How to make a split; parts that are not given have their defaults.
+/// Specification of a split; parts that are not given have their defaults.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SplitSpec {
-    /// Seed of every draw.
+    /// Random seed.
     pub seed: u64,
-    /// Keep the shares of the labels equal in every part that is drawn.
+    /// Stratify drawn parts by labels.
     pub stratify: bool,
     /// Query items (default: none).
     pub query: Option<Selection>,
@@ -35,26 +36,26 @@ pub struct SplitSpec {
     pub validation: Option<Selection>,
     /// Training items (default: the whole database).
     pub train: Option<Selection>,
-    /// Database items (default: everything but the queries).
+    /// Database items (default: all except the queries).
     pub database: Option<Selection>,
 }
 
 /// The items of one part.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Selection {
-    /// So many, drawn.
+    /// A random subset of this size.
     Count(usize),
-    /// Such a share, drawn.
+    /// A random subset, as a share of the pool.
     Share(f64),
-    /// Those whose split column has one of these values.
+    /// Items with one of these values in the split column.
     Marked(Vec<String>),
-    /// Those with these item numbers, from the first to before the second.
+    /// Items by number, from the first (included) to the second (excluded).
     Rows(usize, usize),
-    /// Whatever is left.
+    /// All remaining items.
     Rest,
 }
 
-/// The names of the parts by the stream they draw from.
+/// The names of the parts, by random stream.
 const PARTS: [&str; 5] = ["", "query", "database", "train", "validation"];
 
 /// One flag per item of each modality.
@@ -81,7 +82,7 @@ impl SplitSpec {
         };
         let query = choose("query", 1, &self.query, false, &all)?;
         let rest = minus(&all, &query);
-        // What is given may not contradict what is given before; what is drawn makes way.
+        // Two parts given explicitly must be disjoint; drawn parts avoid the given ones.
         let apart = |one: (&str, &Option<Selection>, &Members),
                      other: (&str, &Option<Selection>, &Members)| {
             if is_given(one.1) && is_given(other.1) {
@@ -225,7 +226,7 @@ fn minus(from: &Members, what: &Members) -> Members {
     from.iter().zip(what).map(row).collect()
 }
 
-/// `from` without anything whose group or pair is in `what`.
+/// `from` without items whose group or pair is in `what`.
 fn without_units(units: &ItemGroups, from: &Members, what: &Members) -> Members {
     let mut taken: HashSet<usize> = HashSet::new();
     for (k, flags) in what.iter().enumerate() {
@@ -238,7 +239,7 @@ fn without_units(units: &ItemGroups, from: &Members, what: &Members) -> Members 
     from.iter().enumerate().map(row).collect()
 }
 
-/// Whether a choice names its items, by value or row.
+/// Whether the items are given explicitly, by value or row.
 fn is_given(choice: &Option<Selection>) -> bool {
     matches!(choice, Some(Selection::Marked(_) | Selection::Rows(..)))
 }
@@ -273,7 +274,7 @@ fn distinct_ids(dataset: &Dataset, pool: &Members) -> usize {
     ids.len()
 }
 
-/// As typed in a manifest: `2000`, `0.1`, `"test"`, `["a", "b"]`, `{ rows = [0, 2000] }`, `"rest"`.
+/// As written in a manifest: `2000`, `0.1`, `"test"`, `["a", "b"]`, `{ rows = [0, 2000] }`, `"rest"`.
 impl<'de> Deserialize<'de> for Selection {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Selection, D::Error> {
         struct Typed;

@@ -1,5 +1,5 @@
-//! `Spool`: unpacked bytes, in memory while they are few and in a temporary file when they are
-//! many, within the budget of the data set.
+//! `Spool`: a buffer for decompressed bytes that moves to a temporary file when it is large, within the
+//! budget of the data set.
 
 use std::io::{self, BufWriter, Read, Write as _};
 
@@ -7,9 +7,9 @@ use super::bytes::{self, Bytes};
 use super::limits::Budget;
 use crate::{Error, Result};
 
-/// Above this many bytes a spool goes to disk.
+/// Above this size a spool is written to disk.
 const IN_MEMORY: usize = 256 << 20;
-/// Bytes written between two looks at the free space of the disk.
+/// Bytes written between two checks of the free disk space.
 const DISK_CHECK: u64 = 64 << 20;
 
 /// Collects bytes.
@@ -23,7 +23,7 @@ pub(crate) struct Spool {
 }
 
 impl Spool {
-    /// A spool for a number of bytes that is not known before.
+    /// A spool of unknown size.
     pub(crate) fn new(budget: &Budget) -> Spool {
         Spool {
             budget: budget.clone(),
@@ -35,13 +35,13 @@ impl Spool {
         }
     }
 
-    /// A spool for what declares so many bytes; refused if there is no room for them.
+    /// A spool for `declared` bytes; an error if there is no room for them.
     pub(crate) fn with_size(budget: &Budget, what: &str, declared: u64) -> Result<Spool> {
         budget.check_room(what, declared, IN_MEMORY as u64)?;
         Ok(Spool::new(budget))
     }
 
-    /// Adds bytes.
+    /// Appends bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<()> {
         let size = bytes.len() as u64;
         self.budget.charge(size)?;
@@ -65,7 +65,7 @@ impl Spool {
         }
     }
 
-    /// Adds at most `declared` bytes of a reader; gives how many there were.
+    /// Appends at most `declared` bytes of a reader; returns their number.
     pub(crate) fn copy(&mut self, from: impl Read, declared: u64) -> Result<u64> {
         let mut from = from.take(declared);
         let mut buffer = vec![0; 1 << 16];

@@ -1,15 +1,15 @@
-//! `Training`: the training and validation items of a data set, and no way to its queries.
+//! `Training`: the training and validation items of a data set, without access to its queries.
 //!
 //! Methods, normalisers and vocabularies are fitted on a `Training`; only
-//! [`Dataset::training`](super::Dataset::training) makes one. So leaking queries into
-//! training does not type-check.
+//! [`Dataset::training`](super::Dataset::training) creates one, so that the types prevent training on
+//! queries.
 
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{Analysis, Dataset, Part, Split, View};
 use crate::Result;
 
-/// What training code gets to see.
+/// The items that training code can access.
 #[derive(Debug, Clone, Copy)]
 pub struct Training<'a> {
     dataset: &'a Dataset,
@@ -23,7 +23,7 @@ impl<'a> Training<'a> {
         Training { dataset, split }
     }
 
-    /// The modalities' names, in order.
+    /// The names of the modalities, in order.
     pub fn modalities(&self) -> impl Iterator<Item = &'a str> {
         self.dataset.modalities().iter().map(super::Modality::name)
     }
@@ -68,9 +68,9 @@ impl<'a> Training<'a> {
         self.split.hash()
     }
 
-    /// A hash of what is learnt from: the split, label names, the forms and widths of the
-    /// modalities, and the labels of all training and validation items. (Not of the features
-    /// themselves, which may be large.)
+    /// A hash of the training data: split, label names, forms and widths of the modalities, and the
+    /// labels of all training and validation items. Features are not included, because they may be
+    /// large.
     pub fn fingerprint(&self) -> Result<u64> {
         let mut state = Xxh3::new();
         let mut feed = |bytes: &[u8]| {
