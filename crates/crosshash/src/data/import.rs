@@ -1,6 +1,6 @@
-//! Proposals of a manifest for the layouts that data sets usually come in.
+//! Proposes manifests for common layouts of data sets.
 //!
-//! What is guessed is said in notes; a user reads the manifest and corrects it.
+//! Notes list what was guessed, so that users can check and correct the manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use super::read::{self, Cell, Wanted};
 use super::{Features, Selection};
 use crate::{Error, Result};
 
-/// A layout.
+/// A layout of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Pictures in class folders, or in modality/class folders.
     Folders,
-    /// A table, with pictures beside it or not.
+    /// A table, with or without pictures.
     Table,
     /// Features and labels as NumPy arrays.
     Arrays,
@@ -26,7 +26,7 @@ pub enum Kind {
     Mat,
 }
 
-/// A manifest, and what was guessed for it.
+/// A manifest, and notes on what was guessed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
     /// The manifest.
@@ -63,7 +63,7 @@ const LABELS: [&str; 9] = [
 const SPLITS: [&str; 3] = ["split", "part", "subset"];
 const EMBEDDINGS: [&str; 4] = ["embedding", "embeddings", "features", "vector"];
 
-/// Looks at a folder or file and proposes a manifest that will stand in `out`.
+/// Proposes a manifest, to be written into `out`, for a folder or file.
 pub fn import(source: &Path, out: &Path, kind: Option<Kind>) -> Result<Proposal> {
     let found = Found::look(source)?;
     let kind = match kind.or_else(|| found.kind()) {
@@ -94,7 +94,7 @@ pub fn import(source: &Path, out: &Path, kind: Option<Kind>) -> Result<Proposal>
     Ok(Proposal { manifest, notes })
 }
 
-/// What lies in the source.
+/// The files of the source.
 struct Found {
     source: PathBuf,
     tables: Vec<PathBuf>,
@@ -151,13 +151,13 @@ impl Found {
     }
 }
 
-/// Where the manifest will stand.
+/// The folder of the manifest.
 struct Place {
     out: PathBuf,
 }
 
 impl Place {
-    /// A path as the manifest should name it: relative if it is below the manifest.
+    /// A path as written in the manifest: relative if it is below the folder of the manifest.
     fn name(&self, path: &Path) -> PathBuf {
         match path.strip_prefix(&self.out) {
             Ok(below) if below.as_os_str().is_empty() => PathBuf::from("."),
@@ -284,7 +284,7 @@ fn cells(path: &Path, column: &str) -> Result<Vec<Cell>> {
     Ok(table.cells(column)?.to_vec())
 }
 
-/// What separates labels in a cell, and whether they are numbers.
+/// The separator of labels in a cell, and whether they are numbers.
 fn guess_separator(path: &Path, column: &str) -> Result<(Option<String>, bool)> {
     let cells = cells(path, column)?;
     let texts: Vec<&str> = cells
@@ -298,7 +298,7 @@ fn guess_separator(path: &Path, column: &str) -> Result<(Option<String>, bool)> 
     let of = |separator: &str| texts.iter().all(|t| t.split(separator).all(number));
     for separator in [";", "|", ",", " "] {
         let holding = texts.iter().filter(|text| text.contains(separator)).count();
-        // Names of one label may hold blanks; numbers do not.
+        // Label names may contain spaces; numbers do not.
         let clear = separator != " " || of(separator);
         if holding * 5 > texts.len() && clear {
             return Ok((Some(separator.to_owned()), of(separator)));
@@ -372,7 +372,7 @@ fn one_wide(features: &Features) -> bool {
     features.width() == Some(1)
 }
 
-/// Variables by what they usually mean: labels L.., text Y.. T.. tags, pictures I.. X..
+/// Guesses the role of variables by name: labels L.., texts Y.. or T.., pictures I.., X.. or V..
 fn mat(found: &Found, place: &Place, notes: &mut Vec<String>) -> Result<Manifest> {
     let mut all: Vec<(PathBuf, String)> = Vec::new();
     for path in &found.mats {
@@ -395,7 +395,7 @@ fn mat(found: &Found, place: &Place, notes: &mut Vec<String>) -> Result<Manifest
     }
     let mut files = |role: &str| {
         let mut found = parts.remove(role)?;
-        // Training rows before test rows, in every part alike.
+        // Training rows before test rows, in the same order for all roles.
         found.sort_by_key(|(_, name)| (!name.ends_with("tr"), name.clone()));
         let names: Vec<&str> = found.iter().map(|(_, name)| name.as_str()).collect();
         notes.push(format!("mat: {role} is {}", names.join(" then ")));

@@ -1,4 +1,4 @@
-//! From manifest to data set: read every part, line them up, check them, count what is left out.
+//! From manifest to data set: reads and aligns all files, checks them, and counts dropped items.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// A data set with what its manifest says about it.
+/// A data set with its manifest.
 #[derive(Debug, Clone)]
 pub struct LoadedDataset {
     /// The data set.
     pub dataset: Dataset,
-    /// How to split it, if the manifest says.
+    /// The specification of the split, if the manifest has one.
     pub split_spec: Option<SplitSpec>,
-    /// The backbones that make rows of modalities, where the manifest says.
+    /// The backbones of the manifest, by modality.
     pub backbones: BTreeMap<String, String>,
-    /// The manifest as typed.
+    /// The manifest.
     pub manifest: Manifest,
 }
 
@@ -41,7 +41,7 @@ impl LoadedDataset {
         spec.draw(&self.dataset)
     }
 
-    /// With the rows of a backbone as features of a modality; items without one are left out.
+    /// Replaces the features of a modality by those of a backbone; items without features are dropped.
     pub fn with_rows(
         mut self,
         modality: &str,
@@ -67,8 +67,8 @@ impl LoadedDataset {
     }
 }
 
-/// Opens the data set of a manifest or its folder; its files are looked for in `root`, or else
-/// beside the manifest. `emoji`, where nothing of that name exists, is the built-in data set.
+/// Opens the data set of a manifest or its folder. Paths are relative to `root`, by default to the
+/// folder of the manifest. `emoji` is the built-in data set, unless a file of that name exists.
 pub fn open(path: &Path, root: Option<&Path>) -> Result<LoadedDataset> {
     open_with(
         path,
@@ -79,13 +79,13 @@ pub fn open(path: &Path, root: Option<&Path>) -> Result<LoadedDataset> {
 /// How to open a data set.
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
-    /// The folder of its files, if it is not that of the manifest.
+    /// The folder of its files (default: that of the manifest).
     pub root: Option<PathBuf>,
-    /// What its files may expand to while they are read.
+    /// Limits on the size to which files may expand while they are read.
     pub limits: ReadLimits,
 }
 
-/// As [`open`], with all options.
+/// Like [`open`], with all options.
 pub fn open_with(path: &Path, options: &OpenOptions) -> Result<LoadedDataset> {
     if path == Path::new(emoji::NAME) && !path.exists() {
         return emoji::open();
@@ -153,13 +153,13 @@ fn assemble(
     })
 }
 
-/// A backbone by path is looked for where the other files are.
+/// Resolves a backbone that is given as a path, relative to `root`.
 fn beside(root: &Path, backbone: String) -> String {
     let is_path = Path::new(&backbone).extension().is_some_and(|e| e == "onnx");
     if is_path { root.join(&backbone).display().to_string() } else { backbone }
 }
 
-/// What is known of a modality before label names are.
+/// A modality before its labels are resolved.
 pub(super) struct Source {
     pub(super) name: String,
     pub(super) ids: Vec<String>,
@@ -180,7 +180,7 @@ struct PartOf<'a> {
 
 impl PartOf<'_> {
     fn items(&self) -> Option<&Items> {
-        // Pictures in class folders and arrays with their own ids need no table.
+        // Pictures in class folders, and arrays with a file of ids, need no table.
         self.source.items.as_ref().or(self.manifest.items.as_ref())
     }
 
@@ -207,7 +207,7 @@ impl PartOf<'_> {
         }
         self.check_effects(table.is_some())?;
         let mut note = |reason: String, items: usize| {
-            // A value that never occurs is noted with no items: the inspector warns.
+            // A value that never occurs is recorded with 0 items; the inspector warns about it.
             if items > 0 || reason.starts_with("leave_out") {
                 dropped.push(Dropped { modality: self.name.to_owned(), reason, items });
             }
@@ -226,7 +226,7 @@ impl PartOf<'_> {
         self.finish(features, ids, table.map(|table| (table, None)), kept)
     }
 
-    /// Refuses fields that change nothing where they stand.
+    /// Rejects fields that have no effect.
     fn check_effects(&self, table: bool) -> Result<()> {
         let source = self.source;
         let pictures = source.pictures.is_some();
@@ -261,7 +261,7 @@ impl PartOf<'_> {
         }
     }
 
-    /// The ids of a file with one a line.
+    /// The ids of a file with one id per line.
     fn listed_ids(&self, file: &Path) -> Result<Vec<String>> {
         let path = self.root.join(file);
         let ids = lines(&path)?;
@@ -390,7 +390,7 @@ impl PartOf<'_> {
         Ok(())
     }
 
-    /// The rows that no `leave_out` names.
+    /// The rows that are not excluded by `leave_out`.
     fn kept(
         &self,
         table: Option<&Table>,
@@ -437,7 +437,7 @@ impl PartOf<'_> {
                 kept,
             );
         };
-        // A row finds its picture by path, or by id.
+        // The picture of a row is found by path, or by id.
         let ids = self.ids(table)?;
         let names: Vec<String> = match &self.source.path {
             Some(column) => table.cells(column)?.iter().map(|cell| cell.text()).collect(),
@@ -476,7 +476,7 @@ impl PartOf<'_> {
     }
 }
 
-/// Arrays one after another; with `vectors`, one of a single axis is a row per number.
+/// Concatenated arrays; with `vectors`, a one-dimensional array has one row per value.
 pub(super) fn arrays(
     root: &Path,
     files: &[ArrayFile],
@@ -514,7 +514,7 @@ fn no_table(column: &str) -> Error {
     ))
 }
 
-/// Every table once, with the columns that anyone asks for.
+/// All tables, each read once with the columns that are needed.
 struct Tables(HashMap<PathBuf, Table>);
 
 impl Tables {
@@ -561,7 +561,7 @@ impl Tables {
     }
 }
 
-/// The names a manifest gives, if any.
+/// The label names of a manifest, if given.
 pub(super) fn given_names(
     source: &LabelSource,
     root: &Path,

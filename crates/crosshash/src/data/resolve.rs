@@ -1,7 +1,7 @@
 //! Labels of all modalities over one vocabulary.
 //!
-//! The vocabulary is what the manifest names, in its order; or else every name that occurs, in
-//! the order of the alphabet (numbers in theirs).
+//! The vocabulary is the list of names in the manifest, or else all names that occur, sorted
+//! alphabetically (numbers numerically).
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use super::read::{Cell, Table};
 use super::{Features, Sparse};
 use crate::{Error, Place, Result};
 
-/// The largest number of labels that have no names.
+/// Maximum number of labels without names.
 const MAX_LABELS: usize = 1 << 20;
 /// Bytes of label bits per item that are accepted for any number of items.
 const LABEL_BYTES: usize = 4096;
 
-/// Labels as they were found, one list per item.
+/// Labels as read from files, one list per item.
 pub(super) enum Given {
-    /// Names, with the place of each item for messages.
+    /// Names, with the location of each item for error messages.
     Names {
         rows: Vec<Vec<String>>,
         places: Vec<Place>,
@@ -39,7 +39,7 @@ pub(super) enum Given {
 }
 
 impl Given {
-    /// Reads the labels of the items that stand in these rows.
+    /// Reads the labels of the items in these rows.
     pub(super) fn read(
         source: &LabelSource,
         root: &Path,
@@ -60,7 +60,7 @@ impl Given {
         }
         if let Some(files) = &source.matrix {
             let features = open::arrays(root, files.as_slice(), source.numbers, budget)?;
-            // Rows of several files are counted on, so only a single file is named.
+            // Row numbers continue over several files, so only a single file is named in errors.
             let path = match files.as_slice() {
                 [ArrayFile::File(file)] => Some(root.join(file)),
                 [ArrayFile::Keyed(keyed)] => Some(root.join(&keyed.file)),
@@ -190,7 +190,7 @@ fn lay_out(
     Ok(labels)
 }
 
-/// Refuses lists of label numbers that would expand into an implausibly large matrix of bits.
+/// Rejects label numbers that would need an implausibly large bit matrix.
 fn check_size(n_items: usize, n_labels: usize) -> Result<()> {
     let declared = n_items.saturating_mul(n_labels.div_ceil(64)).saturating_mul(8);
     let limit = n_items.saturating_mul(LABEL_BYTES).saturating_add(64 << 20);
@@ -345,7 +345,7 @@ fn sparse_row(sparse: &Sparse, at: usize) -> Result<Vec<u32>> {
     }
 }
 
-/// Label numbers instead of zeros and ones; negative ones are none.
+/// A row of label numbers; negative numbers mean no label.
 fn numbered_row(row: &[f32], at: usize) -> Result<Vec<u32>> {
     let mut labels = Vec::new();
     for (column, &value) in row.iter().enumerate().filter(|(_, value)| **value >= 0.0) {

@@ -1,19 +1,19 @@
-//! Structured multi-label data of any size, written row by row: correlated and unbalanced
-//! labels, any number of modalities that share what the labels say and differ in the rest.
+//! Synthetic multi-label data of any size, written row by row: correlated and unbalanced labels, any
+//! number of modalities that depend on the labels and have independent noise.
 //!
 //! ```text
 //! topic t of an item    drawn with probability ~ 1 / (t + 1)
 //! label l               with probability ~ per_item * w_tl / sum_l w_tl, at most 0.95, where
 //!                       w_tl = (8 in the label's home topic, 0 to 1 elsewhere) / (l + 1);
 //!                       at least one
-//! dense row             sum of its labels' directions (unit Gaussian, fixed per modality),
+//! dense row             sum of the directions of its labels (unit Gaussian, fixed per modality),
 //!                       divided by sqrt(|Y|), + noise * Gaussian, private to the modality
-//! sparse row, text      12 words, each by a label of the item (its own, Zipf-spread
-//!                       words) with probability 1 - noise / (1 + noise), or else by chance
+//! sparse row, text      12 words, each drawn from the words of a label of the item (Zipf distribution)
+//!                       with probability 1 - noise / (1 + noise), otherwise at random
 //! ```
 //!
-//! The item's randomness depends on seed, item and modality alone: the same seed gives the
-//! same first n items whatever the size. Memory does not grow with the number of items.
+//! The random numbers of an item depend on seed, item and modality only: with the same seed, the first n
+//! items are the same for every size. Memory does not depend on the number of items.
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Seek, Write};
@@ -30,42 +30,42 @@ use super::manifest::{ArrayFile, Items, LabelSource, Many, ModalitySource, Split
 use super::{MANIFEST, Manifest, Selection};
 use crate::{Error, Result};
 
-/// What to make.
+/// Specification of a synthetic data set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SynthSpec {
-    /// How many items.
+    /// Number of items.
     pub items: usize,
-    /// How many labels.
+    /// Number of labels.
     pub labels: usize,
-    /// Labels per item, roughly.
+    /// Mean number of labels per item, approximately.
     pub per_item: f64,
-    /// Private noise, relative to what the labels say.
+    /// Noise of each modality, relative to the signal of the labels.
     pub noise: f64,
-    /// The seed of everything.
+    /// Random seed.
     pub seed: u64,
     /// The modalities.
     pub modalities: Vec<SynthModality>,
 }
 
-/// One modality to make.
+/// Specification of one modality.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SynthModality {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Numbers per item.
+    /// Number of features or words.
     pub width: usize,
-    /// What its items are.
+    /// The form of its items.
     pub form: SynthForm,
 }
 
-/// The form of a modality to make.
+/// The form of a modality.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SynthForm {
-    /// Rows of numbers, in an `.npy`.
+    /// Dense features, as `.npy`.
     Dense,
-    /// Counted words, in a CSR `.npz` that SciPy reads too.
+    /// Word counts, as a CSR matrix in `.npz` (SciPy).
     Sparse,
-    /// Words as text, in a `.jsonl`.
+    /// Texts, as `.jsonl`.
     Text,
 }
 
@@ -82,12 +82,12 @@ impl SynthModality {
 
 /// Words in a sparse row.
 const WORDS: usize = 12;
-/// Topics that correlate labels, at most; one for every four labels.
+/// Maximum number of topics, which correlate labels; one per four labels.
 const TOPICS: usize = 8;
 /// How much more often a label occurs in its home topic.
 const HOME: f64 = 8.0;
 
-/// Writes the data set into a folder that exists; gives the paths of the files.
+/// Writes the data set into an existing folder; returns the paths of the files.
 pub fn synth(
     spec: &SynthSpec,
     folder: &Path,
@@ -193,7 +193,7 @@ fn manifest_of(spec: &SynthSpec) -> Manifest {
     }
 }
 
-/// A generator for one purpose: `stream` 0 is the spec's, 1 labels, 2.. the modalities.
+/// A random generator: `stream` 0 for the specification, 1 for labels, from 2 for modalities.
 fn rng(seed: u64, stream: u64, item: usize) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(stream);
@@ -307,7 +307,7 @@ impl Maker<'_> {
             if rng.random::<f64>() < chance {
                 return zipf;
             }
-            // Each label has its own order of the words.
+            // Each label has its own order of words.
             let label = labels[rng.random_range(0..labels.len())];
             label.wrapping_mul(0x9e37_79b9).wrapping_add(zipf) % width
         })
@@ -332,7 +332,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Goes through the items once per array of the CSR matrix, so none is held in memory.
+    /// Generates the items once per array of the CSR matrix, so that none is kept in memory.
     fn counts<W: Write + Seek>(
         &self,
         out: &mut W,
@@ -404,20 +404,20 @@ impl<W: Write + Seek> Archive<W> {
     }
 }
 
-/// A number below `n`, small ones more often (about 1 / (k + 1)).
+/// A random number below `n`, with probability about 1 / (k + 1).
 fn zipf(rng: &mut ChaCha8Rng, n: usize) -> usize {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below n")]
     let k = ((n as f64 + 1.0).powf(rng.random::<f64>()) - 1.0) as usize;
     k.min(n - 1)
 }
 
-/// Box and Muller's.
+/// A normally distributed number (Box-Muller).
 fn gaussian(rng: &mut ChaCha8Rng) -> f64 {
     let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
     radius * (std::f64::consts::TAU * rng.random::<f64>()).cos()
 }
 
-/// The head of an array, version 1, padded to 64 bytes.
+/// The header of a `.npy` file, version 1, padded to 64 bytes.
 fn npy_head(descr: &str, shape: &str) -> Vec<u8> {
     let text =
         format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");

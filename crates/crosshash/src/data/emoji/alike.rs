@@ -1,15 +1,14 @@
-//! Pictures that look the same, whatever their names say: their families become one.
+//! Merges the families of emoji whose pictures look the same.
 
 use super::Item;
 use crate::data::Raster;
 
 /// Side of the thumbnails that are compared.
 const SIDE: usize = 16;
-/// Pictures are alike if their thumbnails differ by less than this, on average over all values,
-/// of 1.
+/// Pictures are alike if the mean difference of their thumbnails (values from 0 to 1) is below this.
 const ALIKE: f32 = 0.02;
 
-/// Gives items with like pictures one family, transitively.
+/// Merges the families of items with similar pictures, transitively.
 pub(super) fn join(items: &mut [Item], pictures: &[Raster]) {
     let thumbnails: Vec<Vec<f32>> = pictures
         .iter()

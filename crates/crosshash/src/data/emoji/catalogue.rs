@@ -1,16 +1,16 @@
-//! The emoji that are in the data set, their words, labels and families.
+//! The emoji of the data set, with words, labels and families.
 //!
-//! Left out: skin-tone variants (the same picture in another colour) and components (hair and
-//! skin samples). A family is what must not be torn apart by a split: the man, the woman and
-//! the person who do the same thing, the hours of one clock face, one heart in many colours.
+//! Skin-tone variants (the same picture in another colour) and components (hair and skin samples) are
+//! excluded. A family is kept together in a split: man, woman and person doing the same thing, the
+//! hours of the clock face, a heart in several colours.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::sources;
 
-/// A subgroup is a label if this many emoji are in it.
+/// A subgroup is a label if it has at least this many emoji.
 const SUBGROUP_ITEMS: usize = 8;
-/// A keyword is a label if this many emoji have it.
+/// A keyword is a label if at least this many emoji have it.
 const KEYWORD_ITEMS: usize = 15;
 
 /// One emoji.
@@ -24,11 +24,11 @@ pub struct Item {
     pub name: &'static str,
     /// Its CLDR keywords.
     pub keywords: Vec<&'static str>,
-    /// Group, as `Food & Drink`.
+    /// Group, e.g. `Food & Drink`.
     pub group: &'static str,
-    /// Subgroup, as `food-fruit`.
+    /// Subgroup, e.g. `food-fruit`.
     pub subgroup: &'static str,
-    /// What it must not be separated from.
+    /// The family, which is kept together in a split.
     pub family: String,
 }
 
@@ -40,8 +40,8 @@ impl Item {
     }
 }
 
-/// The emoji of the data set in the order of their code points, and how many skin-tone variants
-/// and components were left out.
+/// The emoji of the data set, sorted by code points, and the numbers of excluded skin-tone variants and
+/// components.
 pub fn catalogue() -> (Vec<Item>, usize, usize) {
     let (mut items, mut tones, mut components) = (Vec::new(), 0, 0);
     for emoji in sources::all() {
@@ -111,8 +111,7 @@ fn is_skin_tone(c: char) -> bool {
     ('\u{1f3fb}'..='\u{1f3ff}').contains(&c)
 }
 
-/// The name without what only varies one picture: who does it, in which colour or size, the
-/// hour of a clock.
+/// The name without the words that distinguish variants of a picture: person, colour, size, hour.
 fn family(name: &str, subgroup: &str) -> String {
     const WHO: [&str; 6] = ["man", "woman", "person", "men", "women", "people"];
     const HOW: [&str; 16] = [

@@ -1,12 +1,11 @@
-//! The data set that needs no files: emoji as colour pictures, as drawings in other hands, and
-//! as words.
+//! The built-in data set: emoji as colour pictures, drawings and words.
 //!
-//! Everything comes out of crates (`sources.rs`), so it is there wherever the program is. Three
-//! modalities, paired by emoji: every emoji has a picture and words, those of one code point
-//! that Noto Emoji knows also a drawing; a second font gives some of them a second drawing,
-//! which has an id of its own and so no partner, but the same family. Labels are groups,
-//! subgroups and frequent keywords. Families, and pictures that look the same (the flags of
-//! Norway and Bouvet Island), stay together in every split.
+//! The content is part of crates (`sources.rs`), so no files are needed. There are three modalities,
+//! paired by emoji: every emoji has a picture and words; those of one code point that are in Noto Emoji
+//! also have a drawing. A second font adds a second drawing of some emoji, which has its own id and thus
+//! no pair, but belongs to the same family. Labels are groups, subgroups and frequent keywords.
+//! Families, and pictures that look the same (the flags of Norway and Bouvet Island), stay together in
+//! every split.
 
 mod alike;
 mod catalogue;
@@ -25,7 +24,7 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// The name under which commands know this data set.
+/// The name of this data set in commands.
 pub const NAME: &str = "emoji";
 
 /// The source of features that a built-in backbone extracted.
@@ -66,8 +65,8 @@ pub fn dataset() -> Result<Dataset> {
     ]))
 }
 
-/// The data set as if a manifest described it: a fifth of the families asks, the rest is
-/// trained on and searched.
+/// The data set with a manifest: 20 % of the families are queries, the rest is training set and
+/// database.
 pub fn open() -> Result<LoadedDataset> {
     let manifest = Manifest {
         name: Some(NAME.into()),
@@ -103,7 +102,7 @@ fn pictures(items: &[Item]) -> Result<Vec<Raster>> {
 /// Items of a modality: the number of the emoji, and the id.
 type Members = Vec<(usize, String)>;
 
-/// Every drawing by either hand, and the descriptors one after the other.
+/// All drawings of both fonts, and their descriptors.
 fn drawings(items: &[Item]) -> Result<(Members, Vec<f32>)> {
     let hands = [(Hand::Noto, ""), (Hand::Icon, "-icon")];
     let places: Vec<_> =

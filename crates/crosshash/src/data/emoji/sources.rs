@@ -1,9 +1,9 @@
-//! Where emoji come from: crates with pictures and fonts, a table of words.
+//! Sources of the emoji: crates with pictures and fonts, and a table of words.
 //!
 //! | what | crate | licence |
 //! |---|---|---|
 //! | colour pictures, 72 x 72 | `twemoji-assets` (Twemoji) | code MIT, graphics CC-BY 4.0: Copyright Twitter, Inc and other contributors |
-//! | drawings | `epaint_default_fonts`: Noto Emoji, and `emoji-icon-font` as a second hand | OFL 1.1; MIT |
+//! | drawings | `epaint_default_fonts`: Noto Emoji, and `emoji-icon-font` as a second font | OFL 1.1; MIT |
 //! | names, keywords, groups, subgroups | `table.tsv` beside this file (Unicode CLDR 38) | Unicode licence |
 
 use ab_glyph::{Font as _, FontRef, Glyph, PxScale};
@@ -13,10 +13,10 @@ use twemoji_assets::png::PngTwemojiAsset;
 use crate::data::Raster;
 use crate::{Error, Result, picture};
 
-/// Asks for the presentation as a picture; the same emoji with and without it.
+/// Selects the presentation as a picture; an emoji with and without it is the same.
 const PRESENTATION: char = '\u{fe0f}';
 
-/// A hand that drew emoji in black.
+/// A font of black drawings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hand {
     /// Noto Emoji.
@@ -53,8 +53,8 @@ pub fn picture(glyph: &str) -> Result<Option<Raster>> {
     asset.map(|asset| decode(asset, glyph)).transpose()
 }
 
-/// The drawing of an emoji by one hand, black on white, if there is one: only emoji of a single
-/// code point are drawn.
+/// The drawing of an emoji in a font, black on white, if there is one; only emoji of a single code point
+/// have drawings.
 pub fn drawing(glyph: &str, hand: Hand) -> Result<Option<Raster>> {
     let plain = plain(glyph);
     let mut code_points = plain.chars();
@@ -70,7 +70,7 @@ pub fn drawing(glyph: &str, hand: Hand) -> Result<Option<Raster>> {
     Ok(rasterise(&font, code_point))
 }
 
-/// An emoji without the wish for a presentation.
+/// An emoji without [`PRESENTATION`].
 pub(super) fn plain(glyph: &str) -> String {
     glyph.chars().filter(|&c| c != PRESENTATION).collect()
 }
@@ -88,7 +88,7 @@ fn decode(bytes: &[u8], glyph: &str) -> Result<Raster> {
     }
 }
 
-/// A glyph, scaled and centred to fill the square but for the margin.
+/// A glyph, scaled and centred to fill the square except for the margin.
 fn rasterise(font: &FontRef<'_>, code_point: char) -> Option<Raster> {
     const TRIAL: f32 = 1000.0;
     let id = font.glyph_id(code_point);

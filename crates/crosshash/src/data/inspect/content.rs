@@ -1,4 +1,4 @@
-//! What the items of a modality hold, looked at row by row: nothing is loaded whole.
+//! Statistics of the items of a modality, row by row; features are not loaded as a whole.
 
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
@@ -10,25 +10,25 @@ use crate::data::{
 };
 use crate::picture::Limits;
 
-/// Numbers read at a time, or one row.
+/// Values read at a time, at least one row.
 const BLOCK: usize = 1 << 20;
 
-/// What the items of a modality hold.
+/// Statistics of the items of a modality.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Content {
-    /// Texts without a word, rows of zeros, files without a byte.
+    /// Empty items: texts without words, rows of zeros, empty files.
     pub empty: usize,
-    /// Items whose content is exactly that of an earlier one.
+    /// Items with exactly the content of an earlier item.
     pub duplicates: usize,
-    /// Features that have the same value in all items.
+    /// Features with the same value in all items.
     pub constant: usize,
-    /// Numbers that are NaN or infinite.
+    /// Values that are NaN or infinite.
     pub non_finite: usize,
     /// Item and column of the first of them.
     pub first_non_finite: Option<(usize, usize)>,
-    /// The same as the file, if there is one, and the row in it.
+    /// Its location: file, if there is one, row and column.
     pub first_non_finite_place: Option<String>,
-    /// Non-zero numbers per item, for sparse features.
+    /// Non-zero values per item, for sparse features.
     pub cells_per_item: Option<f64>,
     /// The terms of a text modality.
     pub terms: Option<Terms>,
@@ -37,15 +37,15 @@ pub struct Content {
 /// The vocabulary of a text modality, fitted on its training items.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Terms {
-    /// How many terms are kept.
+    /// Number of terms in the vocabulary.
     pub count: usize,
     /// Terms per training text.
     pub per_text: f64,
-    /// Items of any part without a single known term.
+    /// Items of any part without a term of the vocabulary.
     pub without: usize,
 }
 
-/// Looks at every item; gives a hash of the content of each.
+/// Inspects every item; returns a hash of the content of each.
 pub(super) fn look(
     modality: &Modality,
     progress: &dyn Fn(usize),
@@ -78,7 +78,7 @@ pub(super) fn look(
     Ok((content, hashes))
 }
 
-/// The vocabulary that the training texts give, if this is a text modality with any.
+/// The vocabulary of the training texts, if this is a text modality.
 pub(super) fn terms(
     dataset: &Dataset,
     split: &Split,

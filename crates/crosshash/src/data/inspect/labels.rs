@@ -1,5 +1,4 @@
-//! Which labels there are, how often, and which occur together; every id counts once, in
-//! however many modalities it is.
+//! Frequencies and co-occurrence of labels. Every id counts once, even if it is in several modalities.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,17 +6,17 @@ use serde::Serialize;
 
 use crate::data::Dataset;
 
-/// How many pairs of labels are named.
+/// Number of pairs of labels that are reported.
 const TOGETHER: usize = 10;
 
 /// The labels of a data set.
 #[derive(Debug, Clone, Serialize)]
 pub struct LabelReport {
-    /// How many there are.
+    /// Number of labels.
     pub count: usize,
     /// Distinct ids over all modalities.
     pub ids: usize,
-    /// Different sets of labels that occur.
+    /// Distinct sets of labels that occur.
     pub distinct_sets: usize,
     /// Ids per label, the most frequent first.
     pub histogram: Vec<LabelCount>,
@@ -28,22 +27,22 @@ pub struct LabelReport {
 /// One label.
 #[derive(Debug, Clone, Serialize)]
 pub struct LabelCount {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Ids that carry it.
+    /// Ids with this label.
     pub items: usize,
 }
 
-/// Two labels of the same items.
+/// Two labels that occur together.
 #[derive(Debug, Clone, Serialize)]
 pub struct Together {
     /// The first.
     pub left: String,
     /// The second.
     pub right: String,
-    /// Ids that carry both.
+    /// Ids with both labels.
     pub items: usize,
-    /// How often, relative to what independent labels would give.
+    /// Frequency relative to independent labels.
     pub lift: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The doctor: looks at every item of a data set and reports what it is and what is wrong.
+//! Inspection of a data set: statistics and warnings over all items.
 
 mod content;
 mod labels;
@@ -13,16 +13,16 @@ pub use labels::{LabelCount, LabelReport, Together};
 use super::{Dataset, Dropped, LoadedDataset, Modality, Part, Split};
 use crate::Result;
 
-/// What is known of a data set.
+/// The report on a data set.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Under which terms it may be used.
+    /// Licence.
     pub licence: Option<String>,
-    /// Where it comes from.
+    /// Source.
     pub source: Option<String>,
-    /// What the user should look at, most important first.
+    /// Warnings, most important first.
     pub warnings: Vec<String>,
     /// The labels.
     pub labels: LabelReport,
@@ -32,33 +32,33 @@ pub struct Report {
     pub pairs: Vec<Pairs>,
     /// The split, if the manifest has one.
     pub split: Option<SplitReport>,
-    /// What was read but is not used.
+    /// Items that were read but are not used.
     pub dropped: Vec<Dropped>,
 }
 
 /// One modality.
 #[derive(Debug, Clone, Serialize)]
 pub struct ModalityReport {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// dense, sparse, text or pictures.
     pub form: &'static str,
-    /// How many items it has.
+    /// Number of items.
     pub items: usize,
-    /// Numbers per item.
+    /// Number of features.
     pub width: Option<usize>,
     /// Items without a label.
     pub unlabelled: usize,
-    /// Labels per item, on average.
+    /// Mean number of labels per item.
     pub labels_per_item: f64,
-    /// Groups, if there are any.
+    /// Number of groups, if there are any.
     pub groups: Option<usize>,
-    /// What its items hold.
+    /// Statistics of its items.
     #[serde(flatten)]
     pub content: Content,
 }
 
-/// How many ids two modalities share.
+/// Number of ids that two modalities share.
 #[derive(Debug, Clone, Serialize)]
 pub struct Pairs {
     /// First modality.
@@ -67,7 +67,7 @@ pub struct Pairs {
     pub right: String,
     /// Ids in both.
     pub both: usize,
-    /// Those of them whose labels differ.
+    /// Ids in both whose labels differ.
     pub different_labels: usize,
     /// Ids in the first only.
     pub left_only: usize,
@@ -78,36 +78,36 @@ pub struct Pairs {
 /// The split.
 #[derive(Debug, Clone, Serialize)]
 pub struct SplitReport {
-    /// What identifies it, in hexadecimal digits.
+    /// The hash of the split, in hexadecimal digits.
     pub hash: String,
-    /// The seed of its draws.
+    /// The random seed.
     pub seed: u64,
     /// The sizes, by modality.
     pub parts: Vec<PartSizes>,
-    /// Labels that queries carry and no training item does.
+    /// Labels that occur in queries but not in training items.
     pub unseen_labels: Vec<String>,
 }
 
-/// The sizes of the parts of one modality, and what they share.
+/// The sizes of the parts of one modality, and their overlap.
 #[derive(Debug, Clone, Serialize)]
 pub struct PartSizes {
     /// The modality.
     pub modality: String,
-    /// Items that are learnt from.
+    /// Training items.
     pub train: usize,
-    /// Items that training may be judged by.
+    /// Validation items.
     pub validation: usize,
-    /// Items that ask.
+    /// Query items.
     pub query: usize,
-    /// Items that are searched.
+    /// Database items.
     pub database: usize,
-    /// Queries whose content is exactly that of a training item.
+    /// Queries with exactly the content of a training item.
     pub query_in_train: usize,
-    /// Queries whose content is exactly that of a database item.
+    /// Queries with exactly the content of a database item.
     pub query_in_database: usize,
 }
 
-/// Looks at everything; `progress` hears how many items of all modalities are done.
+/// Inspects a data set. `progress` is called with the number of items done, over all modalities.
 pub fn inspect(
     opened: &LoadedDataset,
     progress: &(dyn Fn(usize) + Sync),
@@ -196,7 +196,7 @@ fn pairs(dataset: &Dataset) -> Vec<Pairs> {
 fn report_split(opened: &LoadedDataset, split: &Split, hashes: &[Vec<u64>]) -> SplitReport {
     let dataset = &opened.dataset;
     let mut parts = Vec::new();
-    let (mut learnt, mut asked) = (HashSet::new(), HashSet::new());
+    let (mut trained, mut queried) = (HashSet::new(), HashSet::new());
     for (k, modality) in dataset.modalities().iter().enumerate() {
         let content = |part| -> HashSet<u64> {
             split.items(k, part).iter().map(|&item| hashes[k][item]).collect()
@@ -208,8 +208,8 @@ fn report_split(opened: &LoadedDataset, split: &Split, hashes: &[Vec<u64>]) -> S
         };
         let labels =
             |part| split.items(k, part).iter().flat_map(|&i| modality.labels().indices(i));
-        learnt.extend(labels(Part::Train));
-        asked.extend(labels(Part::Query));
+        trained.extend(labels(Part::Train));
+        queried.extend(labels(Part::Query));
         let size = |part| split.items(k, part).len();
         parts.push(PartSizes {
             modality: modality.name().to_owned(),
@@ -221,7 +221,7 @@ fn report_split(opened: &LoadedDataset, split: &Split, hashes: &[Vec<u64>]) -> S
             query_in_database: among(Part::Database),
         });
     }
-    let mut unseen: Vec<usize> = asked.difference(&learnt).copied().collect();
+    let mut unseen: Vec<usize> = queried.difference(&trained).copied().collect();
     unseen.sort_unstable();
     let names = dataset.label_names();
     SplitReport {
@@ -317,7 +317,7 @@ fn abridged(names: &[String]) -> String {
     }
 }
 
-/// How many items repeat the content of an earlier one.
+/// Number of items with the content of an earlier item.
 fn repeated(hashes: &[u64]) -> usize {
     let mut seen: HashMap<u64, usize> = HashMap::with_capacity(hashes.len());
     hashes.iter().for_each(|&hash| *seen.entry(hash).or_default() += 1);

@@ -1,7 +1,7 @@
 //! CSV and TSV tables with one header line.
 //!
-//! CSV cells may be quoted (RFC 4180). TSV cells are taken as they stand: a quotation mark is
-//! a character like any other, and a cell holds neither tab nor line break.
+//! CSV cells may be quoted (RFC 4180). TSV cells are not: a quotation mark is an ordinary character, and
+//! a cell contains neither tabs nor line breaks.
 
 use std::io::BufReader;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! JSONL tables: one JSON object per line, all with the columns that are asked for.
+//! JSONL tables: one JSON object per line; all must have the requested columns.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

@@ -32,13 +32,13 @@ pub(super) fn names(path: &Path) -> Result<Vec<String>> {
 }
 
 fn is_hdf5(bytes: &[u8]) -> bool {
-    // The signature stands at the start or after a user block of 512, 1024, .. bytes.
+    // The signature is at the start or after a user block of 512, 1024, .. bytes.
     [0, 512, 1024, 2048]
         .iter()
         .any(|&at| bytes.get(at..at + 8) == Some(b"\x89HDF\r\n\x1a\n"))
 }
 
-/// The variable to read: the one named, or the only one there is.
+/// The variable to read: the named one, or the only one.
 pub(super) fn choose<'a, V>(
     variables: &'a [V],
     name: impl Fn(&V) -> &str,
@@ -62,7 +62,7 @@ pub(super) fn choose<'a, V>(
     }
 }
 
-/// Numbers column after column, with MATLAB's axes, as rows.
+/// The layout of a column-major array with the axes of MATLAB.
 pub(super) fn layout(dims: &[usize], offset: usize, number: Number) -> Result<Layout> {
     let (rows, width, by_columns) = match dims {
         &[rows, width] => (rows, Some(width), true),
@@ -76,7 +76,7 @@ pub(super) fn layout(dims: &[usize], offset: usize, number: Number) -> Result<La
     Ok(Layout { rows, width, offset, number, by_columns })
 }
 
-/// A matrix in compressed columns, as rows.
+/// Converts a matrix in compressed columns to compressed rows.
 pub(super) fn from_csc(
     [n_rows, n_columns]: [usize; 2],
     rows: &[usize],
@@ -84,7 +84,7 @@ pub(super) fn from_csc(
     values: &[f64],
     (file_size, budget): (u64, &Budget),
 ) -> Result<Features> {
-    // Rows and columns without cells cost memory, too.
+    // Rows and columns without cells need memory, too.
     let lines = (n_rows as u64).checked_add(n_columns as u64);
     let lines = lines.and_then(|lines| lines.checked_mul(size_of::<usize>() as u64));
     budget.check("the sparse matrix", lines, file_size)?;
@@ -100,7 +100,7 @@ pub(super) fn from_csc(
     if n_columns == 0 {
         return Err(Error::content("a matrix without columns is no set of features"));
     }
-    // By counting: the cells of a row end up side by side, in the order of their columns.
+    // Counting sort: the cells of a row become adjacent, in the order of their columns.
     let n_cells = starts[n_columns];
     let mut ends = vec![0_usize; n_rows + 1];
     rows[..n_cells].iter().for_each(|&row| ends[row + 1] += 1);

@@ -1,10 +1,10 @@
 //! MATLAB version 5 to 7: numeric arrays and sparse matrices, plain or compressed.
 //!
-//! *MAT-File Format*, The MathWorks, chapter 1: a head of 128 bytes, then data elements of a
-//! tag (type, length) and content; a matrix element holds flags, dimensions, name and numbers.
-//! Written here because the crates at hand panic on damaged files (matrw), know no sparse
-//! matrices (matfile), or refuse a file for one variable they cannot read (mat5). A plain
-//! matrix stays in the mapped file; a compressed one is spooled.
+//! *MAT-File Format*, The MathWorks, chapter 1: a header of 128 bytes, then data elements with a tag
+//! (type, length) and content; a matrix element has flags, dimensions, name and values. Not by a crate,
+//! because the available ones panic on damaged files (matrw), do not support sparse matrices (matfile),
+//! or reject a file because of one unsupported variable (mat5). An uncompressed matrix remains in the
+//! mapped file; a compressed one is spooled.
 
 use std::io::Read as _;
 use std::ops::Range;
@@ -22,7 +22,7 @@ use crate::{Error, Result};
 const MATRIX: u32 = 14;
 const COMPRESSED: u32 = 15;
 const SPARSE_CLASS: u8 = 5;
-/// Enough of an inflated element to hold flags, dimensions and name.
+/// Bytes of an inflated element that contain flags, dimensions and name.
 const HEAD: u64 = 1 << 12;
 
 pub(super) fn array(
@@ -58,7 +58,7 @@ pub(super) fn array(
     }
 }
 
-/// Unpacks a compressed element: as many bytes as its tag declares.
+/// Decompresses an element, up to the size that its tag declares.
 fn inflate(packed: &[u8], name: &str, budget: &Budget) -> Result<Bytes> {
     let mut inflated = ZlibDecoder::new(packed);
     let mut tag = [0; 8];
@@ -84,17 +84,17 @@ struct Variable {
     compressed: bool,
 }
 
-/// What a matrix element says of itself before its numbers.
+/// The header of a matrix element.
 struct Head {
     class: u8,
     complex: bool,
     dims: Vec<usize>,
     name: String,
-    numbers: usize, // where they start
+    numbers: usize, // offset of the values
 }
 
 impl Head {
-    /// Reads the head of a matrix element whose content starts at `at`.
+    /// Reads the header of a matrix element whose content starts at `at`.
     fn read(bytes: &[u8], at: usize) -> Result<Head> {
         let flags = element(bytes, at)?;
         let dims = element(bytes, flags.next)?;
@@ -134,14 +134,14 @@ fn variables(bytes: &[u8]) -> Result<Vec<Variable>> {
             MATRIX => Head::read(&bytes[..content.end], content.start),
             COMPRESSED => {
                 let mut start = Vec::new();
-                // A short or damaged stream shows when the variable is read as a whole.
+                // A truncated or damaged stream is detected when the whole variable is read.
                 let inflated = ZlibDecoder::new(&bytes[content.clone()]);
                 let _ = inflated.take(HEAD).read_to_end(&mut start);
                 Head::read(&start, 8)
             }
             _ => continue,
         };
-        // Function handles and objects have other heads; they are not asked for by name.
+        // Function handles and objects have other headers and are skipped.
         if let Ok(head) = head
             && !head.name.is_empty()
         {
@@ -183,7 +183,7 @@ fn sparse(bytes: &[u8], head: &Head, limits: (u64, &Budget)) -> Result<Features>
     };
     let (starts, values) = (whole(&starts)?, numbers(&values)?);
     let mut rows = whole(&rows)?;
-    rows.truncate(starts.last().copied().unwrap_or(0)); // room may be reserved beyond
+    rows.truncate(starts.last().copied().unwrap_or(0)); // the file may reserve space beyond
     mat::from_csc([n_rows, n_columns], &rows, &starts, &values, limits)
 }
 

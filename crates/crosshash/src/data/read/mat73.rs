@@ -1,8 +1,9 @@
-//! MATLAB version 7.3: HDF5 with MATLAB's axes turned round, read by `hdf5-pure`.
+//! MATLAB version 7.3: HDF5 with reversed axes, read by `hdf5-pure`.
 //!
-//! Numbers are read window by window and spooled, so the file may be larger than memory. A data
-//! set declares its dimensions apart from what is stored: a few bytes can stand for terabytes of
-//! its fill value, so the declared size is checked against the size of the file first. A sparse matrix is a group of `data`, `ir` and `jc` with the attribute `MATLAB_sparse`.
+//! Values are read in blocks and spooled, so the file may be larger than memory. The declared dimensions
+//! of a data set are independent of the stored data: a few bytes can declare terabytes of the fill
+//! value, so the declared size is first checked against the size of the file. A sparse matrix is a group
+//! of `data`, `ir` and `jc` with the attribute `MATLAB_sparse`.
 
 use std::path::Path;
 
@@ -14,10 +15,10 @@ use crate::data::spool::Spool;
 use crate::data::{Dense, Features, Number};
 use crate::{Error, Result};
 
-/// The size of the file, and what it may expand to.
+/// The size of the file, and the limits on its expanded size.
 type Limits<'a> = (u64, &'a Budget);
 
-/// Numbers read at a time.
+/// Values read at a time.
 const WINDOW: usize = 4 << 20;
 
 pub(super) fn array(
@@ -52,7 +53,7 @@ fn variables(root: &Group) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Checks the size that a data set declares, stored or fill values; gives its bytes.
+/// Checks the declared size of a data set, stored or fill values; returns it in bytes.
 fn declared(set: &Dataset, name: &str, (file_size, budget): Limits<'_>) -> Result<u64> {
     let element = set.element_size().map_err(fault)?;
     let bytes = set.shape().map_err(fault)?.into_iter().try_fold(element, u64::checked_mul);
@@ -121,7 +122,7 @@ fn sparse(group: &Group, name: &str, limits: Limits<'_>) -> Result<Features> {
     };
     let starts = whole("jc")?;
     let n_columns = starts.len().saturating_sub(1);
-    // An empty matrix has neither cells nor row numbers.
+    // An empty matrix has neither values nor row numbers.
     let (rows, values) = match starts.last() {
         None | Some(0) => (Vec::new(), Vec::new()),
         Some(_) => (whole("ir")?, part("data")?.read_f64().map_err(fault)?),

@@ -1,7 +1,7 @@
-//! Readers: one file per format, one line each in [`READERS`].
+//! Readers: one file per format, one entry each in [`READERS`].
 //!
-//! A reader gives an array (rows of numbers), a table (named columns of text) or a listing of
-//! pictures, or several of these. To add a format: write its file and its line.
+//! A reader provides an array, a table (named columns) or a list of pictures, or several of these. To add
+//! a format: one file here, one entry in the table.
 
 mod delimited;
 mod jsonl;
@@ -16,7 +16,7 @@ mod parquet;
 mod pictures;
 mod table;
 
-/// Stands for a format that this build leaves out.
+/// Replacement for a format that is disabled in this build.
 #[cfg(not(feature = "matlab"))]
 mod mat73 {
     use std::path::Path;
@@ -38,7 +38,7 @@ mod mat73 {
     }
 }
 
-/// Stands for a format that this build leaves out.
+/// Replacement for a format that is disabled in this build.
 #[cfg(not(feature = "parquet"))]
 mod parquet {
     use std::path::Path;
@@ -65,11 +65,11 @@ use super::Features;
 use super::limits::Budget;
 use crate::{Error, Result};
 
-/// What one format can give.
+/// A file format.
 pub struct Reader {
-    /// Its name in messages.
+    /// The name in messages.
     pub name: &'static str,
-    /// How its files end, in lower case; empty for a folder.
+    /// File extensions in lower case; empty for a folder.
     pub endings: &'static [&'static str],
     names: Option<ReadNames>,
     array: Option<ReadArray>,
@@ -82,7 +82,7 @@ type ReadArray = fn(&Path, Option<&str>, bool, &Budget) -> Result<Features>;
 type ReadTable = fn(&Path, &[Wanted], &Budget) -> Result<Table>;
 type ReadPictures = fn(&Path, &str) -> Result<Listing>;
 
-/// Every format that can be read.
+/// All supported formats.
 pub const READERS: &[Reader] = &[
     Reader { array: Some(npy::array), ..format("NumPy array", &["npy"]) },
     Reader { array: Some(npz::array), ..format("NumPy archive", &["npz"]) },
@@ -123,14 +123,14 @@ const fn format(name: &'static str, endings: &'static [&'static str]) -> Reader 
     Reader { name, endings, names: None, array: None, table: None, pictures: None }
 }
 
-/// The names of a table's columns or a file's variables.
+/// The columns of a table or the variables of a file.
 pub(crate) fn names(path: &Path) -> Result<Vec<String>> {
     let reader = find(path, "named columns or variables", |reader| reader.names)?;
     reader(path).map_err(|err| err.at(path))
 }
 
-/// Reads rows of numbers; `key` names one of several arrays in a file. With `vectors`, an array
-/// of one axis is a row per number.
+/// Reads an array; `key` selects one of several arrays in a file. With `vectors`, a one-dimensional
+/// array has one row per value.
 pub(crate) fn array(
     path: &Path,
     key: Option<&str>,
@@ -141,7 +141,7 @@ pub(crate) fn array(
     reader(path, key, vectors, budget).map_err(|err| err.at(path))
 }
 
-/// Reads some columns of a table, in the order wanted.
+/// Reads columns of a table, in the order of `wanted`.
 pub(crate) fn table(path: &Path, wanted: &[Wanted], budget: &Budget) -> Result<Table> {
     let reader = find(path, "a table", |reader| reader.table)?;
     reader(path, wanted, budget).map_err(|err| err.at(path))

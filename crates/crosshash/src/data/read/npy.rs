@@ -1,7 +1,7 @@
-//! NumPy `.npy`: mapped, whatever its size.
+//! NumPy `.npy`, memory-mapped.
 //!
-//! The header is read by crosshash-codes; the numbers stay where they are. Axes after the first
-//! are flattened: an array of n pictures is n rows.
+//! The header is parsed by crosshash-codes. Axes after the first are flattened: an array of n pictures
+//! has n rows.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub(super) fn array(
     Ok(Features::Dense(Dense::raw(bytes, layout, path)?))
 }
 
-/// Where the numbers of the array that starts at `start` are, as rows.
+/// The layout of the array that starts at `start`.
 pub(super) fn layout(bytes: &[u8], start: usize, vectors: bool) -> Result<Layout> {
     let head = Head::read(bytes, start)?;
     let (&rows, rest) = head.shape.split_first().ok_or_else(|| {
@@ -52,7 +52,7 @@ pub(super) fn layout(bytes: &[u8], start: usize, vectors: bool) -> Result<Layout
     Ok(Layout { rows, width, offset, number, by_columns })
 }
 
-/// The head of an array, checked for what is read here.
+/// The checked header of an array.
 pub(super) struct Head {
     pub(super) shape: Vec<usize>,
     pub(super) number: Number,
@@ -72,7 +72,7 @@ impl Head {
         })
     }
 
-    /// The numbers of a flat array.
+    /// The values of a one-dimensional array.
     pub(super) fn numbers<'a>(
         &self,
         bytes: &'a [u8],

@@ -1,6 +1,6 @@
-//! NumPy `.npz`: named arrays in a zip, and SciPy's sparse matrices in it.
+//! NumPy `.npz`: named arrays in a zip archive, and sparse matrices of SciPy.
 //!
-//! A stored entry is mapped where it stands; a compressed one is spooled. A file with entries
+//! An uncompressed entry is mapped; a compressed one is spooled. A file with the entries
 //! `data`, `indices`, `indptr` and `shape` is a CSR matrix (`scipy.sparse.save_npz`).
 
 use std::io::Cursor;
@@ -56,7 +56,7 @@ pub(super) fn array(
     Ok(Features::Dense(Dense::raw(bytes, layout, path)?))
 }
 
-/// The bytes in which an entry stands, and where it starts there.
+/// The bytes that contain an entry, and its offset.
 fn entry(
     archive: &mut Archive<'_>,
     bytes: &Bytes,
@@ -79,13 +79,13 @@ fn entry(
     Ok((spool.finish()?, 0))
 }
 
-/// SciPy saves CSC and BSR under the same names as CSR: the entry `format` tells them apart.
-/// It is one text, of bytes (`|S3`) or of UTF-32 letters (`<U3`).
+/// SciPy saves CSC and BSR with the same names as CSR; the entry `format` distinguishes them. It is a
+/// string of bytes (`|S3`) or of UTF-32 characters (`<U3`).
 fn check_format(archive: &mut Archive<'_>, bytes: &Bytes, budget: &Budget) -> Result<()> {
     let (bytes, start) = entry(archive, bytes, "format", budget)?;
     let mut all = bytes.get(start..).unwrap_or_default();
     crosshash_codes::npy::Header::read(&mut all)?;
-    // What follows a stored entry is none of it: a format has three letters.
+    // Bytes after a stored entry do not belong to it: a format has three letters.
     let format: String = all
         .iter()
         .take(12)
@@ -112,7 +112,7 @@ fn csr(archive: &mut Archive<'_>, bytes: &Bytes, budget: &Budget) -> Result<Spar
     let [rows, width] = shape[..] else {
         return Err(Error::content("a sparse matrix has a shape of two numbers"));
     };
-    // A row of features is written out in full where a method needs it.
+    // Methods may expand a row to a dense one.
     let row_bytes = (width as u64).checked_mul(4);
     budget.check("a row of the sparse matrix", row_bytes, file_size)?;
     let starts: Vec<usize> = whole("indptr", &numbers("indptr")?)?;
@@ -128,7 +128,7 @@ fn csr(archive: &mut Archive<'_>, bytes: &Bytes, budget: &Budget) -> Result<Spar
     Sparse::from_csr(width, &starts, &columns, &values)
 }
 
-/// Numbers that must be whole and not negative.
+/// Converts to integers; fractions and negative numbers are errors.
 fn whole<T: TryFrom<u64>>(what: &str, numbers: &[f64]) -> Result<Vec<T>> {
     let each = numbers.iter().enumerate().map(|(at, &number)| {
         #[expect(

@@ -1,5 +1,5 @@
-//! Parquet tables, as Hugging Face writes them: texts, numbers, and lists for labels and
-//! embeddings. Only the wanted columns are read, batch by batch.
+//! Parquet tables, e.g. of Hugging Face: texts, numbers, and lists for labels and embeddings. Only the
+//! requested columns are read, in batches.
 
 use std::cell::Cell as Flag;
 use std::panic::{self, AssertUnwindSafe};
@@ -22,7 +22,7 @@ use crate::{Error, Place, Result};
 
 /// Rows read at a time.
 const BATCH: usize = 4096;
-/// Bytes of memory of an empty cell.
+/// Memory of an empty cell in bytes.
 const CELL: usize = size_of::<Cell>();
 
 thread_local! {
@@ -37,8 +37,7 @@ pub(super) fn table(path: &Path, wanted: &[Wanted], budget: &Budget) -> Result<T
     guarded(|| read_table(path, wanted, budget))
 }
 
-/// Arrow asserts what a damaged file does not keep; such a panic is an error here, and says
-/// nothing on stderr.
+/// Converts panics of Arrow on damaged files to errors, without a message on stderr.
 fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -134,7 +133,7 @@ fn list(array: &ArrayRef, at: usize) -> Option<Option<ArrayRef>> {
     }
 }
 
-/// A null is an empty text.
+/// A value as text; null is an empty text.
 fn plain(name: &str, array: &ArrayRef, at: usize, place: Place) -> Result<String> {
     if array.is_null(at) {
         return Ok(String::new());

@@ -1,8 +1,8 @@
-//! Folders, zips and tars of pictures: listed, not decoded.
+//! Folders, zips and tars of pictures; pictures are listed, not decoded.
 //!
-//! A picture's id is its path below the folder without the ending; its class is the first
-//! folder of that path. Listings are sorted by name, so that they do not depend on the disk.
-//! Names that lead out of an archive and links that lead out of a folder are refused.
+//! The id of a picture is its path below the folder without the extension; its class is the first folder
+//! of that path. Pictures are sorted by name, so that the order does not depend on the file system.
+//! Names that point outside an archive and links that point outside a folder are rejected.
 
 use std::path::{Component, Path};
 
@@ -11,17 +11,17 @@ use crosshash_features::pictures::{not_a_tar, open_tar, open_zip, plain_name};
 use crate::data::{PicturePlace, Pictures};
 use crate::{Error, Result};
 
-/// Endings of pictures, in lower case.
+/// File extensions of pictures, in lower case.
 const ENDINGS: [&str; 9] =
     ["jpg", "jpeg", "png", "gif", "webp", "bmp", "tif", "tiff", "svg"];
 
-/// The pictures of one place.
+/// The pictures of a folder or archive.
 pub(crate) struct Listing {
     /// The pictures, sorted by name.
     pub(crate) pictures: Pictures,
     /// Their ids, in the same order.
     pub(crate) ids: Vec<String>,
-    /// How many files were no pictures.
+    /// Number of files that are not pictures.
     pub(crate) others: usize,
 }
 
@@ -79,7 +79,7 @@ pub(super) fn folder(path: &Path, under: &str) -> Result<Listing> {
             if kind.is_dir() {
                 open.push((entry.path(), name));
             } else if !(kind.is_symlink() && entry.path().is_dir()) {
-                // The content of a linked folder is listed where the folder is.
+                // The content of a linked folder is listed at its original path.
                 names.push(name);
             }
         }
@@ -126,7 +126,7 @@ pub(super) fn tar(path: &Path, under: &str) -> Result<Listing> {
     Listing::of(PicturePlace::Tar(path.to_owned()), under, names)
 }
 
-/// A name that leads downwards.
+/// Checks that a name does not point outside the archive.
 fn checked(name: &str) -> Result<String> {
     if !stays_below(name) {
         return Err(Error::content(format!(
@@ -142,7 +142,7 @@ fn is_picture(name: &str) -> bool {
     !hidden && ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str()))
 }
 
-/// Whether a name is a plain path downwards, on any system.
+/// Whether a name is a relative path without `..`, on any system.
 fn stays_below(name: &str) -> bool {
     let plain =
         Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));

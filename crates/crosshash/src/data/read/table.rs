@@ -1,4 +1,4 @@
-//! `Table`: named columns, as CSV, TSV, JSONL and Parquet files give them.
+//! `Table`: named columns of a CSV, TSV, JSONL or Parquet file.
 
 use crate::data::Features;
 use crate::data::limits::Budget;
@@ -8,9 +8,9 @@ use crate::{Error, Place, Result};
 /// A column to read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Wanted {
-    /// Texts, numbers or lists of them, as text.
+    /// Texts, numbers or lists of these, as text.
     Cells(String),
-    /// Lists of numbers of one length: embeddings.
+    /// Lists of numbers of equal length: embeddings.
     Numbers(String),
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum Cell {
 }
 
 impl Cell {
-    /// The cell as one text; a list is joined with blanks.
+    /// The cell as one text; a list is joined with spaces.
     pub(crate) fn text(&self) -> String {
         match self {
             Cell::Text(text) => text.clone(),
@@ -54,8 +54,8 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Columns in the order wanted, all of one length; `lines` says where rows stand in a
-    /// text file.
+    /// Columns in the order of `wanted`, all of equal length; `lines` are the line numbers of the rows in
+    /// a text file.
     pub(crate) fn new(
         wanted: &[Wanted],
         columns: Vec<Column>,
@@ -70,7 +70,7 @@ impl Table {
         self.rows
     }
 
-    /// Where a row stands in the file.
+    /// The location of a row in the file.
     pub(crate) fn place(&self, row: usize) -> Place {
         self.lines.as_ref().map_or(Place::Row(row), |lines| Place::Line(lines[row]))
     }
@@ -84,7 +84,7 @@ impl Table {
         }
     }
 
-    /// The rows of numbers of a column.
+    /// The features of a column of lists.
     pub(crate) fn numbers(&self, name: &str) -> Result<&Features> {
         let at = self.wanted.iter().position(|w| *w == Wanted::Numbers(name.to_owned()));
         match at.map(|at| &self.columns[at]) {
@@ -94,7 +94,7 @@ impl Table {
     }
 }
 
-/// The places of the wanted columns among those there are.
+/// The positions of the wanted columns.
 pub(super) fn places(wanted: &[Wanted], there: &[String]) -> Result<Vec<usize>> {
     let place = |want: &Wanted| {
         let name = want.name();
@@ -112,7 +112,7 @@ pub(super) fn places(wanted: &[Wanted], there: &[String]) -> Result<Vec<usize>> 
     wanted.iter().map(place).collect()
 }
 
-/// A column on its way, in formats that are read row by row.
+/// A column under construction, for formats that are read row by row.
 pub(super) enum Building {
     Cells(Vec<Cell>),
     Numbers(Rows),
@@ -134,7 +134,7 @@ impl Building {
     }
 }
 
-/// Rows of numbers that come one by one and must have one length.
+/// Rows of equal length, appended one by one.
 pub(super) struct Rows {
     name: String,
     width: Option<usize>,

@@ -1,4 +1,4 @@
-//! The analyser: text to terms.
+//! The analyser: from texts to terms.
 //!
 //! Words by Unicode segmentation (UAX 29, `unicode-segmentation`), lower case, at least so many
 //! characters, without stop words (ISO lists of `stop-words`), stemmed (Snowball, by
@@ -11,27 +11,27 @@ use rust_stemmers::{Algorithm, Stemmer};
 use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation as _;
 
-/// How texts become terms and terms become numbers; what is not said has its default.
+/// How texts are split into terms and weighted; fields that are not given have their defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Analysis {
-    /// Whether to turn everything into lower case (default: yes).
+    /// Convert texts to lower case (default: yes).
     pub lower_case: bool,
-    /// Characters a term has at least (default 2).
+    /// Minimum number of characters of a term (default 2).
     pub min_length: usize,
-    /// Whether terms may hold digits (default: yes).
+    /// Accept terms with digits (default: yes).
     pub digits: bool,
-    /// Leave out the stop words of this language (default: none).
+    /// Remove the stop words of this language (default: none).
     pub stop_words: Option<Language>,
-    /// Cut words down to their stems in this language (default: none).
+    /// Stem words of this language (default: none).
     pub stem: Option<Language>,
-    /// Training texts a term occurs in at least (default 1).
+    /// Minimum number of training texts with a term (default 1).
     pub min_texts: usize,
-    /// Share of the training texts a term occurs in at most (default 1.0).
+    /// Maximum share of the training texts with a term (default 1.0).
     pub max_share: f64,
-    /// The most terms to keep, the most frequent first (default: all).
+    /// Maximum number of terms, the most frequent first (default: all).
     pub max_terms: Option<usize>,
-    /// How a term counts (default: binary).
+    /// Weights of terms (default: binary).
     pub weights: super::Weights,
     /// Character n-grams of the words as further terms (default: none).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,7 +107,7 @@ impl Language {
     }
 }
 
-/// Cuts texts into terms.
+/// Splits texts into terms.
 pub struct Analyser {
     analysis: Analysis,
     stop_words: HashSet<&'static str>,
@@ -125,7 +125,7 @@ impl Analyser {
         }
     }
 
-    /// Hands each term of a text to `take`, in order.
+    /// Calls `take` with each term of a text, in order.
     pub fn terms(&self, text: &str, mut take: impl FnMut(&str)) {
         let text = if self.analysis.lower_case {
             Cow::Owned(text.to_lowercase())

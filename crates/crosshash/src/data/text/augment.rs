@@ -1,15 +1,15 @@
-//! Augmentation of texts in a batch: as users type them, a few of the words, or with words
-//! dropped.
+//! Augmentation of the texts of a batch: truncation to a few words, as users type them, and word
+//! dropout.
 //!
 //! ```text
-//! with probability `truncate`   1 to `max_words` words of the text, drawn evenly, once each
-//! otherwise                     every distinct word is left out with probability `dropout`;
-//!                               if none would remain, all do
+//! with probability `truncate`   1 to `max_words` distinct words of the text, drawn uniformly
+//! otherwise                     every distinct word is dropped with probability `dropout`;
+//!                               if none would remain, all are kept
 //! ```
 //!
-//! [`TokenizedTexts`] keeps the known words of every text, so a batch costs what its words cost.
-//! It also finds the texts that contain all words that are left of another
-//! ([`TokenizedTexts::containing`]): for an instance loss they are right answers, too.
+//! [`TokenizedTexts`] keeps the known words of every text, so that texts are analysed once. It also finds
+//! the texts that contain all remaining words of another one ([`TokenizedTexts::containing`]): these are
+//! further positives of an instance loss.
 
 use rand::RngExt as _;
 use rand::seq::SliceRandom as _;
@@ -20,14 +20,14 @@ use super::{Analyser, Vocabulary};
 use crate::Result;
 use crate::data::{Sparse, Texts};
 
-/// How texts of a batch vary.
+/// Augmentation of the texts of a batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TextAugmentation {
     /// Share of the texts that are truncated to a few random words.
     pub truncate: f64,
-    /// The most words that remain of a truncated text.
+    /// Maximum number of words of a truncated text.
     pub max_words: usize,
-    /// Share of the words that are left out of other texts.
+    /// Probability that a word of another text is dropped.
     pub dropout: f64,
 }
 
@@ -40,10 +40,10 @@ pub struct TokenizedTexts {
     times: Vec<u32>,
     terms: Vec<Term>,         // by column
     ngram_starts: Vec<usize>, // word -> where its n-grams begin
-    ngrams: Vec<u32>,         // columns; one that a word has twice is there twice
+    ngrams: Vec<u32>,         // columns; repeated if a word has an n-gram twice
 }
 
-/// Some words of each text of a batch.
+/// The remaining words of each text of a batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeptWords {
     starts: Vec<usize>,
@@ -52,12 +52,12 @@ pub struct KeptWords {
 }
 
 impl KeptWords {
-    /// How many texts there are.
+    /// Number of texts.
     pub fn len(&self) -> usize {
         self.starts.len().saturating_sub(1)
     }
 
-    /// Whether there are none.
+    /// Whether there are no texts.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -69,7 +69,7 @@ impl KeptWords {
 }
 
 impl TokenizedTexts {
-    /// Cuts texts into the words of a vocabulary.
+    /// Splits texts into the words of a vocabulary.
     pub fn new(vocabulary: &Vocabulary, texts: &Texts) -> TokenizedTexts {
         let analyser = Analyser::new(vocabulary.analysis());
         let (mut starts, mut words, mut times) = (vec![0], Vec::new(), Vec::new());
@@ -96,12 +96,12 @@ impl TokenizedTexts {
         TokenizedTexts { vocabulary, starts, words, times, terms, ngram_starts, ngrams }
     }
 
-    /// How many texts there are.
+    /// Number of texts.
     pub fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// Whether there are none.
+    /// Whether there are no texts.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -113,7 +113,7 @@ impl TokenizedTexts {
         kept
     }
 
-    /// Words of the texts with these numbers, some truncated or with words left out.
+    /// Words of the texts with these numbers, after augmentation.
     pub fn draw(
         &self,
         items: &[usize],
@@ -133,7 +133,7 @@ impl TokenizedTexts {
         kept
     }
 
-    /// The rows of some words, as the vocabulary makes them of a text with these words.
+    /// The rows that the vocabulary gives for texts with these words.
     pub fn rows(&self, kept: &KeptWords) -> Result<Sparse> {
         let mut rows = Sparse::new(self.vocabulary.len());
         let mut cells = Cells::default();
@@ -156,7 +156,7 @@ impl TokenizedTexts {
     /// For every text of a batch, the positions in `items` of the texts that contain all its
     /// words, ascending. A text without words is contained in none.
     pub fn containing(&self, kept: &KeptWords, items: &[usize]) -> Vec<Vec<usize>> {
-        // Every word of `items` with the positions that have it.
+        // For every word of `items`, the positions of the texts that contain it.
         let mut holders: Vec<(u32, usize)> = Vec::new();
         for (position, &item) in items.iter().enumerate() {
             let words = &self.words[self.starts[item]..self.starts[item + 1]];
@@ -296,7 +296,7 @@ mod tests {
                 columns.iter().copied().zip(values.iter().copied()).collect();
             assert_eq!(cells, typed);
         }
-        // One and two words are equally likely, but for texts of no word.
+        // One and two words are equally likely, except for texts without words.
         assert!(sizes[0] == 40 && sizes[1] > 50 && sizes[2] > 50, "{sizes:?}");
     }
 

@@ -1,5 +1,5 @@
-//! Text to sparse rows: an analyser cuts texts into terms, a vocabulary fitted on the training
-//! items says which terms count and how much.
+//! From texts to sparse rows: an analyser splits texts into terms, a vocabulary fitted on the training
+//! items selects and weights them.
 
 mod analyser;
 mod augment;

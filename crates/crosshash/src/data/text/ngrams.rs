@@ -1,25 +1,25 @@
-//! Character n-grams of words, as further terms of a vocabulary: a word that is inflected,
-//! compounded or misspelt still shares most of them with the words it is meant as.
+//! Character n-grams of words, as additional terms of a vocabulary: inflected, compound or misspelt words
+//! share most of them with the intended word.
 //!
 //! As in fastText (Bojanowski et al., *Enriching Word Vectors with Subword Information*, TACL
-//! 2017): the word is written between `<` and `>`, and every run of `min` to `max` characters of
-//! that is an n-gram, but for the whole of it, which is the word itself.
+//! 2017): the word is enclosed in `<` and `>`; every substring of `min` to `max` characters is an n-gram,
+//! except the whole string.
 
 use serde::{Deserialize, Serialize};
 
-/// Which n-grams count; what is not given has its default.
+/// Settings of n-grams; fields that are not given have their defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NGrams {
-    /// Characters of the shortest (default 3).
+    /// Minimum number of characters (default 3).
     pub min: usize,
-    /// Characters of the longest (default 5).
+    /// Maximum number of characters (default 5).
     pub max: usize,
-    /// Words of the vocabulary that an n-gram occurs in at least (default 2).
+    /// Minimum number of words of the vocabulary with an n-gram (default 2).
     pub min_words: usize,
-    /// The most n-grams to keep, those of most words first (default 20,000).
+    /// Maximum number of n-grams, the most frequent first (default 20,000).
     pub max_terms: usize,
-    /// Weight of an n-gram beside a word (default 1).
+    /// Weight of an n-gram relative to a word (default 1).
     pub weight: f64,
 }
 
@@ -30,8 +30,8 @@ impl Default for NGrams {
 }
 
 impl NGrams {
-    /// Passes each n-gram of a word to `take`, in order of length, then of place; one that occurs
-    /// twice is passed twice.
+    /// Calls `take` with each n-gram of a word, by length, then position; repeated n-grams are passed
+    /// repeatedly.
     pub fn of(&self, word: &str, mut take: impl FnMut(&str)) {
         let marked = format!("<{word}>");
         let mut places: Vec<usize> = marked.char_indices().map(|(at, _)| at).collect();
@@ -59,7 +59,7 @@ mod tests {
     fn runs_of_characters_between_marks() {
         let ngrams = NGrams { min: 3, max: 4, ..NGrams::default() };
         assert_eq!(of(&ngrams, "été"), ["<ét", "été", "té>", "<été", "été>"]);
-        // The whole word is not among them.
+        // The whole word is not included.
         assert_eq!(of(&ngrams, "ox"), ["<ox", "ox>"]);
         assert_eq!(of(&ngrams, "a"), Vec::<String>::new());
     }

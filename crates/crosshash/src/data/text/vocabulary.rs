@@ -1,19 +1,19 @@
-//! The vocabulary: which terms count, fitted on training texts only, and their weights.
+//! The vocabulary: selects and weights terms; fitted on training texts only.
 //!
-//! Terms are kept by the number of training texts that hold them (df); among equals the
-//! alphabet decides, so the same texts give the same vocabulary. Columns are in the order of
-//! the alphabet. Weights, with tf the times a term stands in a text and n the training texts:
+//! Terms are selected by the number of training texts that contain them (df), ties alphabetically, so
+//! that the same texts give the same vocabulary. Columns are in alphabetical order. Weights, with tf the
+//! number of occurrences in a text and n the number of training texts:
 //!
 //! ```text
 //! binary   1
 //! count    tf
-//! tf-idf   tf (1 + ln((1 + n) / (1 + df))), the row then of length 1   (scikit-learn's)
+//! tf-idf   tf (1 + ln((1 + n) / (1 + df))), rows normalised to length 1   (as scikit-learn)
 //! ```
 //!
-//! Character n-grams of the words (`ngrams.rs`), if there are any, are further terms with columns
-//! of their own after those of the words, weighed likewise and times their own weight. They are
-//! kept by the number of words of the vocabulary that have them; an unknown word has them, too.
-//! At last every row is multiplied by one scale ([`Vocabulary::with_scale`]), 1 unless set.
+//! Character n-grams of words (`ngrams.rs`), if enabled, are additional terms. Their columns follow those
+//! of the words; they are weighted the same way and multiplied by their own weight. They are selected by
+//! the number of words of the vocabulary that contain them; unknown words have n-grams, too. Finally,
+//! every row is multiplied by a scale ([`Vocabulary::with_scale`], default 1).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -23,19 +23,19 @@ use super::{Analyser, Analysis, NGrams};
 use crate::data::{Sparse, Texts, Training, View};
 use crate::{Error, Result};
 
-/// How much a term counts.
+/// Weights of terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Weights {
-    /// 1 if it occurs.
+    /// 1 if the term occurs.
     Binary,
-    /// How often it occurs.
+    /// Number of occurrences.
     Count,
-    /// How often it occurs, rare terms more, rows of length 1.
+    /// Number of occurrences times inverse document frequency; rows have length 1.
     TfIdf,
 }
 
-/// The terms that count. Can be saved with a model and applied to any text.
+/// The selected terms. It is saved with a model and can be applied to any text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Vocabulary {
     analysis: Analysis,
@@ -59,11 +59,11 @@ fn is_one(scale: &f32) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Term {
     pub(super) column: u32,
-    pub(super) texts: usize, // training texts that hold it
+    pub(super) texts: usize, // training texts that contain it
 }
 
 impl Vocabulary {
-    /// Learns the terms of a text modality from its training items.
+    /// Fits a vocabulary on the training items of a text modality.
     pub fn fit(
         training: &Training<'_>,
         modality: &str,
@@ -83,13 +83,13 @@ impl Vocabulary {
         Ok(vocabulary)
     }
 
-    /// Learns the terms of some texts.
+    /// Fits a vocabulary on texts.
     pub fn of_texts(texts: &Texts, analysis: &Analysis) -> Vocabulary {
         let texts: Vec<&str> = (0..texts.len()).map(|item| texts.get(item)).collect();
         Vocabulary::learn(&texts, analysis).0
     }
 
-    /// The vocabulary, and how many terms there were before some were left out.
+    /// The vocabulary, and the number of terms before selection.
     fn learn(texts: &[&str], analysis: &Analysis) -> (Vocabulary, usize) {
         let analyser = Analyser::new(analysis);
         let mut counts: HashMap<String, usize> = HashMap::new();
@@ -120,7 +120,7 @@ impl Vocabulary {
         (vocabulary, all)
     }
 
-    /// The n-grams that enough words have, with the number of texts that hold them.
+    /// The n-grams of enough words, with the number of texts that contain them.
     fn choose_ngrams(
         &self,
         ngrams: &NGrams,
@@ -165,13 +165,13 @@ impl Vocabulary {
             .collect()
     }
 
-    /// The same, every row multiplied by `scale`.
+    /// Sets the scale, by which every row is multiplied.
     #[must_use]
     pub fn with_scale(self, scale: f32) -> Vocabulary {
         Vocabulary { scale, ..self }
     }
 
-    /// What every row is multiplied by.
+    /// The scale.
     pub fn scale(&self) -> f32 {
         self.scale
     }
@@ -181,12 +181,12 @@ impl Vocabulary {
         &self.analysis
     }
 
-    /// A term that is not an n-gram, if it is known.
+    /// A term that is not an n-gram, if it is in the vocabulary.
     pub(super) fn term(&self, word: &str) -> Option<Term> {
         self.terms.get(word).copied()
     }
 
-    /// Passes each known n-gram of a word to `take`.
+    /// Calls `take` with each known n-gram of a word.
     pub(super) fn ngrams(&self, word: &str, mut take: impl FnMut(Term)) {
         if let Some(ngrams) = &self.analysis.ngrams {
             ngrams.of(word, |ngram| {
@@ -202,29 +202,29 @@ impl Vocabulary {
         self.terms.values().chain(self.ngrams.values()).copied()
     }
 
-    /// How many terms there are, with n-grams: the width of the rows.
+    /// Number of terms and n-grams: the width of the rows.
     pub fn len(&self) -> usize {
         self.terms.len() + self.ngrams.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no terms.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// The terms, without n-grams, with the number of training texts that hold them, by column.
+    /// The terms, without n-grams, with the number of training texts that contain them, by column.
     pub fn terms(&self) -> impl Iterator<Item = (&str, usize)> {
         self.terms.iter().map(|(term, known)| (term.as_str(), known.texts))
     }
 
-    /// One text as a sparse row; unknown terms count nothing but for their n-grams.
+    /// One text as a sparse row; of unknown terms, only n-grams are used.
     pub fn row(&self, text: &str) -> Vec<(u32, f32)> {
         let mut cells = Cells::default();
         self.count(&Analyser::new(&self.analysis), text, &mut cells);
         self.weigh(&mut cells).to_vec()
     }
 
-    /// All texts in view as sparse rows.
+    /// All texts of a view as sparse rows.
     pub fn encode(&self, view: &View<'_>) -> Result<Sparse> {
         let analyser = Analyser::new(&self.analysis);
         let mut cells = Cells::default();
@@ -258,7 +258,7 @@ impl Vocabulary {
         });
     }
 
-    /// The row of what was counted, columns ascending; nothing is counted afterwards.
+    /// The row of the counted terms, columns ascending; resets the counts.
     pub(super) fn weigh<'c>(&self, cells: &'c mut Cells) -> &'c mut [(u32, f32)] {
         cells.row.clear();
         let words = self.terms.len();
@@ -295,10 +295,10 @@ impl Vocabulary {
     }
 }
 
-/// The terms of one text: how often each occurs, and the row of that.
+/// Counts of the terms of one text, and their row.
 #[derive(Debug, Default)]
 pub(super) struct Cells {
-    counts: BTreeMap<u32, (u32, usize)>, // by column: times, and training texts that hold it
+    counts: BTreeMap<u32, (u32, usize)>, // by column: occurrences, and training texts with the term
     row: Vec<(u32, f32)>,
 }
 
