@@ -128,13 +128,16 @@ fn the_report_puts_warnings_first_and_says_what_is_left_out() {
     assert_eq!(
         warnings,
         [
-            "  warning: text: 1 of 5 items have no label; they teach and match nothing",
+            "  warning: text: 1 of 5 items have no label; they are relevant to no query",
             "  warning: text: 1 of 5 items are empty",
-            "  warning: text: 1 of 5 items repeat the content of another",
+            "  warning: text: 1 of 5 items have the same content as another item",
             "  warning: text: 1 of 1 queries have exactly the content of a training item",
         ]
     );
-    assert!(shown.contains("split column says \"x\", which no part takes"), "{shown}");
+    assert!(
+        shown.contains("value \"x\" of the split column belongs to no part"),
+        "{shown}"
+    );
     assert!(shown.lines().nth(1).is_some_and(|line| line.contains("warning")), "{shown}");
     assert!(fs_err::read_to_string(plot).unwrap().contains("<svg"));
 }
@@ -226,14 +229,14 @@ fn bad_input_ends_with_2_and_says_where() {
     );
     let said = refused(&["data", "inspect", dir.path().to_str().unwrap()]);
     assert!(said.starts_with("crosshash: "), "{said}");
-    assert!(said.ends_with("t.csv: line 3: 2 cells, the header has 3\n"), "{said}");
+    assert!(said.ends_with("t.csv: line 3: 2 cells, but the header has 3\n"), "{said}");
     let said = refused(&["data", "inspect", "/no/such/folder"]);
     assert!(said.contains("/no/such/folder"), "{said}");
     let empty = dir.path().join("empty");
     fs_err::create_dir(&empty).unwrap();
     let path = empty.to_str().unwrap();
     let said = refused(&["data", "import", path, "--out", path]);
-    assert!(said.contains("no layout that is known"), "{said}");
+    assert!(said.contains("unknown layout"), "{said}");
     assert!(!empty.join("dataset.toml").exists());
     let said = refused(&["data", "synth", "--out", path, "--modalities", "image:x"]);
     assert!(said.contains("expected NAME:WIDTH"), "{said}");

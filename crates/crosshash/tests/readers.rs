@@ -171,9 +171,9 @@ fn tables_and_pictures_meet_by_id() {
     assert_eq!(
         left,
         [
-            "image: 1 files that are no pictures",
+            "image: 1 files that are not pictures",
             "image: 1 leave_out: fold is \"9\"",
-            "image: 1 pictures that no row names",
+            "image: 1 pictures without a row in the table",
             "text: 1 leave_out: fold is \"9\"",
         ]
     );
@@ -191,7 +191,7 @@ fn bad_tables_are_refused_with_file_line_and_column() {
     };
     assert_eq!(
         with("id\ttext\tlabel\na\tx\tl\nb\ty\n"),
-        "t.tsv: line 3: 2 cells, the header has 3"
+        "t.tsv: line 3: 2 cells, but the header has 3"
     );
     assert_eq!(
         with("id\ttekst\tlabel\na\tx\tl\n"),
@@ -230,7 +230,7 @@ fn bad_labels_are_refused_with_file_line_and_column() {
     );
     assert_eq!(
         with("{ column = \"label\", numbers = true }"),
-        "t.tsv: line 2, column label: \"0 1\" is no label number"
+        "t.tsv: line 2, column label: \"0 1\" is not a label number"
     );
     let three = fs_err::read(fixtures().join("x_f4.npy")).unwrap();
     assert_eq!(
@@ -260,7 +260,7 @@ fn features_that_are_not_finite_are_refused_where_they_stand() {
     let text = err.to_string();
     assert!(
         text.ends_with(
-            "x.npy: row 2, column 2: NaN is no feature: every number must be finite"
+            "x.npy: row 2, column 2: NaN is not a valid feature: every value must be finite"
         ),
         "{text}"
     );
@@ -275,7 +275,7 @@ fn features_that_are_not_finite_are_refused_where_they_stand() {
     let manifest = b"items = { table = \"t.jsonl\", id = \"id\" }\nlabels.column = \"l\"\nmodality.m.column = \"e\"";
     assert_eq!(
         fault(&[("dataset.toml", manifest), ("t.jsonl", json.as_bytes())]),
-        "t.jsonl: line 2, column e: 1 numbers, the rows before have 2"
+        "t.jsonl: line 2, column e: 1 values, but earlier rows have 2"
     );
 }
 
@@ -289,9 +289,12 @@ fn manifests_are_refused_with_file_and_line() {
     );
     assert!(text.contains("unknown field `feature`"), "{text}");
     let text = fault(&[("dataset.toml", b"[split]\nquery = -1\n")]);
-    assert!(text.contains("line 2") && text.contains("a size is not negative"), "{text}");
+    assert!(
+        text.contains("line 2") && text.contains("a size must not be negative"),
+        "{text}"
+    );
     let text = fault(&[("dataset.toml", b"name = \"x\"\n")]);
-    assert!(text.contains("no modality; write e.g. [modality.image]"), "{text}");
+    assert!(text.contains("no modality; add e.g. [modality.image]"), "{text}");
     let dir = tempfile::tempdir().unwrap();
     let text = open(dir.path(), None).map(|_| ()).unwrap_err().to_string();
     assert!(text.contains("there is no manifest"), "{text}");
@@ -360,7 +363,7 @@ fn label_numbers_may_stand_in_a_vector() {
     let text = fault(&[("dataset.toml", manifest), ("x.npy", &vector)]);
     assert!(text.contains("x.npy: an array of one axis (3 numbers)"), "{text}");
     let text = fault(&[("dataset.toml", manifest), ("x.npy", &npy("(3, 0)", &[]))]);
-    assert_eq!(text, "x.npy: an array of 3 x 0: rows of no numbers are no features");
+    assert_eq!(text, "x.npy: an array of 3 x 0: features need at least one column");
 }
 
 #[test]
@@ -376,11 +379,11 @@ fn empty_names_are_no_labels_and_no_ids() {
     let table = b"id\ttext\tlabel\na\tx\tl\n\ty\tl\n";
     assert_eq!(
         fault(&[("dataset.toml", TABLE.as_bytes()), ("t.tsv", table)]),
-        "t.tsv: line 3, column id: an empty id; every item needs one"
+        "t.tsv: line 3, column id: the id is empty; every item needs an id"
     );
     assert_eq!(
         fault(&[("dataset.toml", TABLE.as_bytes()), ("t.tsv", b"")]),
-        "t.tsv: the file is empty; wanted a line of column names"
+        "t.tsv: the file is empty; the first line must contain the column names"
     );
 }
 
@@ -393,7 +396,7 @@ fn fields_without_effect_are_refused() {
     };
     let says = |field: &str, of: &str| {
         format!(
-            "dataset.toml: modality text: {field} has no effect here: it goes with {of}; drop it"
+            "dataset.toml: modality text: {field} has no effect here: it applies to {of}; remove it"
         )
     };
     assert_eq!(with("modality.text.under = \"a\""), says("under", "pictures"));
@@ -401,7 +404,7 @@ fn fields_without_effect_are_refused() {
     assert_eq!(with("modality.text.ids = \"i\""), says("ids", "features without a table"));
     assert_eq!(
         with("modality.text.analysis.max_share = 7.0"),
-        "dataset.toml: modality text: analysis: max_share is a share of the texts, 0 to 1, not 7"
+        "dataset.toml: modality text: analysis: max_share must be between 0 and 1, not 7"
     );
 }
 
@@ -427,7 +430,7 @@ fn sparse_matrices_that_are_not_csr_are_refused() {
     let manifest = b"modality.m.features = \"x.npz\"\nlabels.matrix = \"l.npy\"";
     assert_eq!(
         fault(&[("dataset.toml", manifest), ("x.npz", &bytes)]),
-        "x.npz: a sparse matrix of format \"csc\", which is not read; save it with \
+        "x.npz: sparse matrices of format \"csc\" are not supported; save it with \
          scipy.sparse.save_npz(file, matrix.tocsr())"
     );
 }
@@ -440,7 +443,7 @@ fn complex_variables_are_refused_by_name() {
         labels.matrix = { file = \"f.mat\", key = \"L\" }";
     assert_eq!(
         fault(&[("dataset.toml", manifest), ("f.mat", &bytes)]),
-        "f.mat: variable X holds complex numbers, which are no features; save its real part"
+        "f.mat: variable X contains complex numbers; save its real part"
     );
 }
 

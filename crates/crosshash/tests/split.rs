@@ -135,7 +135,7 @@ fn a_group_on_both_sides_is_refused() {
     assert_eq!(
         err.to_string(),
         "group \"q\" (item \"n3\") is a query of modality sketch and in train of modality \
-         sketch: queries must be unknown to training"
+         sketch: queries must not be used for training"
     );
 }
 
@@ -170,7 +170,7 @@ fn given_columns_make_the_parts_and_the_rest_is_counted() {
     let too_many = SplitSpec { train: Some(Selection::Count(41)), ..SplitSpec::default() };
     assert_eq!(
         too_many.draw(&dataset).unwrap_err().to_string(),
-        "split, train: 41 items are asked for, there are 40"
+        "split, train: 41 items were requested, but there are 40"
     );
 }
 
@@ -258,8 +258,8 @@ fn sizes_that_fall_short_are_said() {
     assert_eq!(
         split.notes(),
         [
-            "split, query: 20 items are asked for, 16 are drawn: groups are not cut, and none \
-          fits the rest"
+            "split, query: 20 items were requested, but 16 are drawn: groups are kept together, \
+             and none fits the rest"
         ]
     );
 }
@@ -282,7 +282,7 @@ fn parts_that_contradict_each_other_are_refused() {
         text,
         format!(
             "split: 5 items are both in query and in train, from {first:?} (modality image) to \
-             {last:?}; say which of the two they are"
+             {last:?}; assign them to one of the two"
         )
     );
     let both = ["train", "test"];
@@ -324,8 +324,8 @@ fn validation_and_training_are_kept_apart_by_unit() {
     assert_eq!(
         err.to_string(),
         format!(
-            "id {:?} is in validation of modality text and in train of modality image: what \
-             training is judged by is not learnt from",
+            "id {:?} is in validation of modality text and in train of modality image: validation \
+             items must not be used for training",
             ids(2..3)[0]
         )
     );
@@ -356,7 +356,7 @@ proptest! {
         match plan.draw(&dataset) {
             Ok(split) => prop_assert_eq!(plan.draw(&dataset).unwrap(), split),
             Err(err) => prop_assert_eq!(
-                err.to_string(), "the split leaves nothing to train on"
+                err.to_string(), "the split has no training items"
             ),
         }
     }

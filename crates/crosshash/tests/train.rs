@@ -372,7 +372,7 @@ fn names_that_would_break_files_are_refused() {
         let modality = Modality::new(name, vec!["x".into()], rows, labels).unwrap();
         let err =
             Dataset::new("d", vec!["l".into()], vec![modality]).unwrap_err().to_string();
-        assert!(err.contains("names become parts of file names"), "{err}");
+        assert!(err.contains("names are used in file names"), "{err}");
     }
 }
 

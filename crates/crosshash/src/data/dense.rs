@@ -136,7 +136,7 @@ impl Dense {
         let Layout { rows, width, offset, number, by_columns } = layout;
         if width == 0 {
             return Err(Error::content(format!(
-                "an array of {rows} x 0: rows of no numbers are no features"
+                "an array of {rows} x 0: features need at least one column"
             ))
             .at(path));
         }
@@ -144,8 +144,8 @@ impl Dense {
         let wanted = wanted.and_then(|n| n.checked_add(offset));
         if wanted.is_none_or(|end| end > bytes.len()) {
             return Err(Error::content(format!(
-                "{rows} rows of {width} numbers do not fit into the {} bytes of the file: \
-                 it is cut short or not what its head says",
+                "{rows} rows of {width} values do not fit into the {} bytes of the file: it is \
+                 truncated or its header is wrong",
                 bytes.len()
             ))
             .at(path));
@@ -162,7 +162,7 @@ impl Dense {
     pub fn append(mut self, other: Dense) -> Result<Dense> {
         if self.width != other.width {
             return Err(Error::content(format!(
-                "rows of {} and of {} numbers cannot be joined into one modality",
+                "arrays of {} and {} columns cannot be concatenated into one modality",
                 self.width, other.width
             )));
         }
@@ -173,7 +173,7 @@ impl Dense {
 
     /// Transposes an array whose columns are the items.
     pub fn transpose(mut self) -> Result<Dense> {
-        let refused = || Error::content("only a whole array in a file can be turned");
+        let refused = || Error::content("only a single array in a file can be transposed");
         let [block] = self.blocks.as_mut_slice() else { return Err(refused()) };
         let Store::Raw { by_columns, .. } = &mut block.store else { return Err(refused()) };
         if self.rows.is_some() || block.rows == 0 {
@@ -314,6 +314,6 @@ fn check_whole(width: usize, got: usize) -> Result<()> {
 }
 
 pub(crate) fn not_finite(row: usize, column: usize, value: f32) -> Error {
-    let what = format!("{value} is no feature: every number must be finite");
+    let what = format!("{value} is not a valid feature: every value must be finite");
     Error::cell(Place::Row(row), column.to_string(), what)
 }

@@ -68,9 +68,10 @@ impl Features {
     pub fn transpose(self) -> Result<Features> {
         match self {
             Features::Dense(dense) => Ok(Features::Dense(dense.transpose()?)),
-            other => {
-                Err(Error::content(format!("{} features are not turned", other.form())))
-            }
+            other => Err(Error::content(format!(
+                "{} features cannot be transposed",
+                other.form()
+            ))),
         }
     }
 
@@ -82,7 +83,7 @@ impl Features {
                 Ok(Features::Sparse(a.append(&b)?))
             }
             (a, b) => Err(Error::content(format!(
-                "{} and {} features cannot be joined into one modality",
+                "{} and {} features cannot be concatenated into one modality",
                 a.form(),
                 b.form()
             ))),

@@ -70,8 +70,8 @@ pub fn import(source: &Path, out: &Path, kind: Option<Kind>) -> Result<Proposal>
         Some(kind) => kind,
         None => {
             return Err(Error::content(
-                "no layout that is known: neither class folders of pictures, a table, .npy \
-                 features, nor a .mat file",
+                "unknown layout: no class folders of pictures, no table, no .npy features and no \
+                 .mat file",
             )
             .at(source));
         }
@@ -175,7 +175,7 @@ fn folders(found: &Found, place: &Place, notes: &mut Vec<String>) -> Result<Mani
     let least = listing.ids.iter().map(depth).min().unwrap_or(0);
     if least == 0 {
         return Err(Error::content(
-            "some pictures are in no folder, so folders cannot be their labels; give a table",
+            "some pictures are not in a folder, so folders cannot be their labels; provide a table",
         ));
     }
     let source = |under: Option<&str>| ModalitySource {
@@ -328,7 +328,7 @@ fn given_split(
     }
     let (train, validation) =
         (one(&["train"]), one(&["validation", "valid", "val", "dev"]));
-    notes.push(format!("split: as column {column} says"));
+    notes.push(format!("split: by column {column}"));
     let column = Some(column);
     Ok(Some(SplitSource {
         column,

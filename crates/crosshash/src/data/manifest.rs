@@ -219,7 +219,7 @@ impl Manifest {
         let path = if path.is_dir() { path.join(MANIFEST) } else { path.to_owned() };
         if path.parent().is_some_and(Path::is_dir) && !path.exists() {
             return Err(Error::content(
-                "there is no manifest; write one, or let `crosshash data import` make it",
+                "there is no manifest; write one, or create it with `crosshash data import`",
             )
             .at(&path));
         }

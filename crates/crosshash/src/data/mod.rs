@@ -116,13 +116,13 @@ impl Dataset {
             let odd = |c: char| c.is_control() || "/\\,\"".contains(c);
             if name.is_empty() || name.contains(odd) {
                 return Err(Error::content(format!(
-                    "a modality named {name:?}: names become parts of file names and tables; \
-                     take a word without / \\ , and quotes"
+                    "modality name {name:?}: names are used in file names and tables; use a name \
+                     without / \\ , and quotes"
                 )));
             }
             if modality.labels().classes() != label_names.len() {
                 return Err(Error::content(format!(
-                    "modality {} counts {} labels, the data set names {}",
+                    "modality {} has {} labels, but the data set has {} label names",
                     modality.name(),
                     modality.labels().classes(),
                     label_names.len()
@@ -131,7 +131,7 @@ impl Dataset {
             for other in &modalities[..k] {
                 if other.name() == modality.name() {
                     let name = modality.name();
-                    return Err(Error::content(format!("two modalities named {name}")));
+                    return Err(Error::content(format!("two modalities are named {name}")));
                 }
                 share_a_label(&label_names, other, modality)?;
             }

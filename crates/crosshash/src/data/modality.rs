@@ -284,7 +284,7 @@ impl<'a> View<'a> {
                 Ok(())
             }
             other => Err(Error::content(format!(
-                "modality {} is {}: it has no numbers before it is analysed or decoded",
+                "modality {} contains {}: extract or fit features first",
                 self.modality.name,
                 other.form()
             ))),

@@ -57,7 +57,7 @@ impl Standardiser {
         let view = training.train(modality)?;
         let Some(width) = view.width().filter(|_| !view.is_empty()) else {
             return Err(Error::content(format!(
-                "modality {modality} has no training rows of numbers to standardise by"
+                "modality {modality} has no dense training features to standardise"
             )));
         };
         let (mean, m2) = moments(&view, width)?;

@@ -35,7 +35,7 @@ impl LoadedDataset {
     pub fn split(&self) -> Result<Split> {
         let spec = self.split_spec.as_ref().ok_or_else(|| {
             Error::content(
-                "the manifest has no [split]; say how queries and database are made",
+                "the manifest has no [split]; add one that defines queries and database",
             )
         })?;
         spec.draw(&self.dataset)
@@ -105,7 +105,7 @@ fn assemble(
 ) -> Result<LoadedDataset> {
     if manifest.modality.is_empty() {
         return Err(Error::content(
-            "no modality; write e.g. [modality.image] with features = \"image.npy\"",
+            "no modality; add e.g. [modality.image] with features = \"image.npy\"",
         ));
     }
     let tables = Tables::read(&manifest, root, budget)?;
@@ -187,7 +187,7 @@ impl PartOf<'_> {
     fn label_source(&self) -> Result<&LabelSource> {
         let labels = self.source.labels.as_ref().or(self.manifest.labels.as_ref());
         labels.ok_or_else(|| {
-            Error::content("no labels; write [labels] with column, matrix or folder")
+            Error::content("no labels; add [labels] with column, matrix or folder")
         })
     }
 
@@ -202,7 +202,7 @@ impl PartOf<'_> {
         ];
         if given.iter().filter(|&&given| given).count() != 1 {
             return Err(Error::content(
-                "say exactly one of features, text, column and pictures",
+                "give exactly one of features, text, column and pictures",
             ));
         }
         self.check_effects(table.is_some())?;
@@ -250,12 +250,12 @@ impl PartOf<'_> {
         ];
         if let Some((_, field, of)) = idle.iter().find(|(idle, ..)| *idle) {
             return Err(Error::content(format!(
-                "{field} has no effect here: it goes with {of}; drop it"
+                "{field} has no effect here: it applies to {of}; remove it"
             )));
         }
         match source.analysis.as_ref().map(|analysis| analysis.max_share) {
             Some(share) if !(0.0..=1.0).contains(&share) => Err(Error::content(format!(
-                "analysis: max_share is a share of the texts, 0 to 1, not {share}"
+                "analysis: max_share must be between 0 and 1, not {share}"
             ))),
             _ => Ok(()),
         }
@@ -267,7 +267,7 @@ impl PartOf<'_> {
         let ids = lines(&path)?;
         match ids.iter().zip(1..).find(|(id, _)| id.is_empty()) {
             Some((_, line)) => {
-                let what = "an empty id; every item needs one";
+                let what = "the id is empty; every item needs an id";
                 Err(Error::row(crate::Place::Line(line), what).at(&path))
             }
             None => Ok(ids),
@@ -359,7 +359,7 @@ impl PartOf<'_> {
         let mut seen = HashMap::with_capacity(ids.len());
         for (row, name) in ids.iter().enumerate() {
             if name.is_empty() {
-                let what = "an empty id; every item needs one";
+                let what = "the id is empty; every item needs an id";
                 return Err(Error::cell(table.place(row), id, what).at(&path));
             }
             if let Some(first) = seen.insert(name, row) {
@@ -427,7 +427,7 @@ impl PartOf<'_> {
     ) -> Result<Source> {
         let under = self.source.under.as_deref().unwrap_or("");
         let listing = read::pictures(&self.root.join(place), under)?;
-        note("files that are no pictures".into(), listing.others);
+        note("files that are not pictures".into(), listing.others);
         let Some(table) = table else {
             let kept = (0..listing.ids.len()).collect();
             return self.finish(
@@ -461,14 +461,15 @@ impl PartOf<'_> {
         }
         if found.is_empty() {
             return Err(Error::content(format!(
-                "no row has a picture: the table says e.g. {:?}, the pictures are named e.g. {:?}",
+                "no row has a picture: the table contains e.g. {:?}, the pictures are named e.g. \
+                 {:?}",
                 names.first().map_or("", |name| name),
                 listing.ids.first().map_or("", |id| id)
             )));
         }
         note("rows of the table without a picture".into(), missing);
         let used: BTreeSet<usize> = found.iter().copied().collect();
-        note("pictures that no row names".into(), listing.ids.len() - used.len());
+        note("pictures without a row in the table".into(), listing.ids.len() - used.len());
         let features = Features::Pictures(listing.pictures.select(&found));
         let ids: Vec<String> = rows.iter().map(|&row| ids[row].clone()).collect();
         let all = (0..ids.len()).collect();
@@ -510,7 +511,7 @@ pub(super) fn lines(path: &Path) -> Result<Vec<String>> {
 
 fn no_table(column: &str) -> Error {
     Error::content(format!(
-        "column {column:?} is asked for, but there is no table; write [items] with table = \"...\""
+        "column {column:?} needs a table; add [items] with table = \"...\""
     ))
 }
 

@@ -52,7 +52,7 @@ impl Given {
         let ways = [source.column.is_some(), source.matrix.is_some(), source.folder];
         if ways.iter().filter(|&&given| given).count() != 1 {
             return Err(Error::content(
-                "labels: say exactly one of column, matrix and folder",
+                "labels: give exactly one of column, matrix and folder",
             ));
         }
         if source.folder {
@@ -75,7 +75,7 @@ impl Given {
                 .map_err(located);
         }
         let Some((table, path)) = table else {
-            return Err(Error::content("labels in a column need a table: write [items]"));
+            return Err(Error::content("labels in a column need a table; add [items]"));
         };
         let columns = source.column.as_ref().map_or(&[][..], |column| column.as_slice());
         let named = cells(source, table, columns, rows)?;
@@ -86,7 +86,7 @@ impl Given {
         }
         let number = |(name, place): (&String, Place)| {
             name.parse::<u32>().map_err(|_| {
-                let what = format!("{name:?} is no label number");
+                let what = format!("{name:?} is not a label number");
                 Error::cell(place, &column, what).at(&path)
             })
         };
@@ -238,7 +238,7 @@ fn folders(ids: &[String]) -> Result<Given> {
     let class = |(row, id): (usize, &String)| match id.split_once('/') {
         Some((class, _)) => Ok(vec![class.to_owned()]),
         None => {
-            let what = format!("picture {id:?} is in no folder that could be its label");
+            let what = format!("picture {id:?} is not in a folder, so it has no label");
             Err(Error::row(Place::Row(row), what))
         }
     };
@@ -315,7 +315,7 @@ fn matrix(
             }
             (dense.width(), numbers)
         }
-        _ => return Err(Error::content("not rows of numbers")),
+        _ => return Err(Error::content("labels must be a dense or sparse matrix")),
     };
     let classes = (!numbered).then_some(classes);
     Ok(Given::Numbers { rows: found, places, path, classes })
@@ -350,7 +350,7 @@ fn numbered_row(row: &[f32], at: usize) -> Result<Vec<u32>> {
     let mut labels = Vec::new();
     for (column, &value) in row.iter().enumerate().filter(|(_, value)| **value >= 0.0) {
         if value.fract() != 0.0 || value > 16_777_216.0 {
-            let what = format!("{value} is no label number");
+            let what = format!("{value} is not a label number");
             return Err(Error::cell(Place::Row(at), column.to_string(), what));
         }
         #[expect(

@@ -25,7 +25,7 @@ impl Sparse {
         values: &[f32],
     ) -> Result<Sparse> {
         if width == 0 {
-            return Err(Error::content("a matrix without columns is no set of features"));
+            return Err(Error::content("features need at least one column"));
         }
         let ends = starts.first() == Some(&0) && starts.last() == Some(&columns.len());
         if !ends || !starts.is_sorted() || columns.len() != values.len() {
@@ -60,7 +60,7 @@ impl Sparse {
             } else if last == Some(column) {
                 Some("occurs twice in the row".to_owned())
             } else if !value.is_finite() {
-                Some(format!("{value} is no feature: every number must be finite"))
+                Some(format!("{value} is not a valid feature: every value must be finite"))
             } else {
                 None
             };
@@ -139,7 +139,7 @@ impl Sparse {
     pub fn append(mut self, other: &Sparse) -> Result<Sparse> {
         if self.width != other.width {
             return Err(Error::content(format!(
-                "rows of {} and of {} columns cannot be joined into one modality",
+                "matrices of {} and {} columns cannot be concatenated into one modality",
                 self.width, other.width
             )));
         }
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(fault(&[1, 1], &[1.0; 2]), "row 1, column 1: occurs twice in the row");
         assert_eq!(
             fault(&[0, 1], &[1.0, f32::NAN]),
-            "row 1, column 1: NaN is no feature: every number must be finite"
+            "row 1, column 1: NaN is not a valid feature: every value must be finite"
         );
         let err = Sparse::from_csr(3, &[0, 2, 1], &[0], &[1.0]).unwrap_err();
         assert!(err.to_string().starts_with("not a CSR matrix"), "{err}");

@@ -93,7 +93,7 @@ impl Split {
         }
         check_apart(dataset, &parts)?;
         if pairs().all(|(_, parts)| parts.train.is_empty()) {
-            return Err(Error::content("the split leaves nothing to train on"));
+            return Err(Error::content("the split has no training items"));
         }
         let hash = hash(pairs());
         let dropped = dropped(pairs());
@@ -147,7 +147,7 @@ fn check_items(modality: &Modality, parts: &Parts) -> Result<()> {
         let ascending = items.windows(2).all(|pair| pair[0] < pair[1]);
         if !ascending || items.last().is_some_and(|&last| last >= modality.len()) {
             return Err(Error::content(format!(
-                "{} items of modality {} are not ascending numbers below {}",
+                "{} items of modality {} must be ascending numbers below {}",
                 part.name(),
                 modality.name(),
                 modality.len()
@@ -187,8 +187,8 @@ fn check_apart(dataset: &Dataset, parts: &[Parts]) -> Result<()> {
                 Some(group) => format!("group {group:?} (item {id:?})"),
             };
             let (role, why) = match part {
-                Part::Query => ("a query", "queries must be unknown to training"),
-                _ => ("in validation", "what training is judged by is not learnt from"),
+                Part::Query => ("a query", "queries must not be used for training"),
+                _ => ("in validation", "validation items must not be used for training"),
             };
             return Err(Error::content(format!(
                 "{what} is {role} of modality {} and in {} of modality {}: {why}",
@@ -237,7 +237,10 @@ fn dropped<'a>(pairs: impl Iterator<Item = (&'a Modality, &'a Parts)>) -> Vec<Dr
         for item in (0..modality.len()).filter(|&item| !used[item]) {
             let reason = match modality.marks() {
                 Some(marks) => {
-                    format!("split column says {:?}, which no part takes", marks[item])
+                    format!(
+                        "value {:?} of the split column belongs to no part",
+                        marks[item]
+                    )
                 }
                 None => "in no part of the split".to_owned(),
             };

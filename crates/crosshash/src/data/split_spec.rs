@@ -150,8 +150,8 @@ impl SplitSpec {
             if got != count {
                 let name = PARTS[usize::try_from(stream).unwrap_or(0)];
                 notes.push(format!(
-                    "split, {name}: {count} items are asked for, {got} are drawn: groups \
-                     are not cut, and none fits the rest"
+                    "split, {name}: {count} items were requested, but {got} are drawn: groups are \
+                     kept together, and none fits the rest"
                 ));
             }
             members
@@ -162,14 +162,16 @@ impl SplitSpec {
                 let there = distinct_ids(dataset, pool);
                 if *count > there {
                     return Err(Error::content(format!(
-                        "{count} items are asked for, there are {there}"
+                        "{count} items were requested, but there are {there}"
                     )));
                 }
                 Ok(take(*count))
             }
             Selection::Share(share) => {
                 if !(0.0..=1.0).contains(share) {
-                    return Err(Error::content(format!("a share is 0 to 1, not {share}")));
+                    return Err(Error::content(format!(
+                        "a share must be between 0 and 1, not {share}"
+                    )));
                 }
                 #[expect(
                     clippy::cast_possible_truncation,
@@ -204,7 +206,7 @@ fn marked(dataset: &Dataset, values: &[String], pool: &Members) -> Result<Member
         .collect();
     if known.is_empty() {
         return Err(Error::content(
-            "a value is given but no split column: say `column = \"...\"` under [split]",
+            "a value is given but no split column: add `column = \"...\"` to [split]",
         ));
     }
     if let Some(value) = values.iter().find(|value| !known.contains(value.as_str())) {
@@ -259,7 +261,7 @@ fn refuse_both(
     };
     Err(Error::content(format!(
         "split: {} items are both in {one} and in {other}, from {first:?} (modality {modality}) \
-         to {last:?}; say which of the two they are",
+         to {last:?}; assign them to one of the two",
         both.len()
     )))
 }
@@ -290,21 +292,23 @@ impl<'de> Deserialize<'de> for Selection {
 
             fn visit_i64<E: de::Error>(self, count: i64) -> Result<Selection, E> {
                 let count = usize::try_from(count);
-                count.map(Selection::Count).map_err(|_| E::custom("a size is not negative"))
+                count
+                    .map(Selection::Count)
+                    .map_err(|_| E::custom("a size must not be negative"))
             }
 
             fn visit_u64<E: de::Error>(self, count: u64) -> Result<Selection, E> {
                 let count = usize::try_from(count);
-                count
-                    .map(Selection::Count)
-                    .map_err(|_| E::custom("that many items cannot be"))
+                count.map(Selection::Count).map_err(|_| E::custom("the size is too large"))
             }
 
             fn visit_f64<E: de::Error>(self, share: f64) -> Result<Selection, E> {
                 if (0.0..=1.0).contains(&share) {
                     Ok(Selection::Share(share))
                 } else {
-                    Err(E::custom("a share is 0.0 to 1.0; a size has no point"))
+                    Err(E::custom(
+                        "a share must be between 0.0 and 1.0; write a size without a decimal point",
+                    ))
                 }
             }
 

@@ -79,7 +79,7 @@ impl Spool {
                 }
                 Err(err) if err.kind() == io::ErrorKind::Interrupted => {}
                 Err(err) => {
-                    return Err(Error::content(format!("cannot be unpacked: {err}")));
+                    return Err(Error::content(format!("cannot be decompressed: {err}")));
                 }
             }
         }
@@ -107,7 +107,7 @@ impl Spool {
 fn not_written(err: &io::Error) -> Error {
     let folder = std::env::temp_dir();
     Error::content(format!(
-        "its unpacked data cannot be written to a temporary file in {}: {err}",
+        "decompressed data cannot be written to a temporary file in {}: {err}",
         folder.display()
     ))
 }

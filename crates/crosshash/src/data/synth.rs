@@ -134,10 +134,10 @@ fn check(spec: &SynthSpec) -> Result<()> {
         return bad("a modality needs at least one number per item");
     }
     if !(spec.noise >= 0.0 && spec.noise.is_finite()) {
-        return bad("noise is 0 or more");
+        return bad("noise must be 0 or more");
     }
     if !(spec.per_item >= 1.0 && spec.per_item <= spec.labels as f64) {
-        return bad("labels per item are 1 to the number of labels");
+        return bad("labels per item must be between 1 and the number of labels");
     }
     for (k, modality) in spec.modalities.iter().enumerate() {
         if spec.modalities[..k].iter().any(|other| other.name == modality.name) {
@@ -145,7 +145,7 @@ fn check(spec: &SynthSpec) -> Result<()> {
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if modality.name.is_empty() || !modality.name.chars().all(plain) {
-            return bad("a modality's name is of letters, digits, - and _");
+            return bad("names of modalities may contain letters, digits, - and _");
         }
     }
     Ok(())

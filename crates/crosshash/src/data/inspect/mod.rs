@@ -241,14 +241,14 @@ fn warnings(report: &Report) -> Vec<String> {
             let (row, column) = content.first_non_finite.unwrap_or_default();
             all.push(format!(
                 "{name}: {} numbers are not finite, the first in item {row}, column {column} \
-                 ({}); training will refuse them",
+                 ({}); training will reject them",
                 content.non_finite,
                 content.first_non_finite_place.as_deref().unwrap_or_default()
             ));
         }
         if modality.unlabelled > 0 {
             all.push(format!(
-                "{name}: {} of {items} items have no label; they teach and match nothing",
+                "{name}: {} of {items} items have no label; they are relevant to no query",
                 modality.unlabelled
             ));
         }
@@ -264,14 +264,14 @@ fn warnings(report: &Report) -> Vec<String> {
         }
         if content.duplicates > 0 {
             all.push(format!(
-                "{name}: {} of {items} items repeat the content of another",
+                "{name}: {} of {items} items have the same content as another item",
                 content.duplicates
             ));
         }
     }
     let unused = report.labels.histogram.iter().filter(|label| label.items == 0).count();
     if unused > 0 {
-        all.push(format!("{unused} of {} labels occur nowhere", report.labels.count));
+        all.push(format!("{unused} of {} labels do not occur", report.labels.count));
     }
     for pair in report.pairs.iter().filter(|pair| pair.both == 0) {
         let (left, right) = (&pair.left, &pair.right);

@@ -48,7 +48,9 @@ fn start(path: &Path, builder: &ReaderBuilder) -> Result<Lines> {
 fn header(reader: &mut Lines) -> Result<Vec<String>> {
     let header = reader.headers().map_err(|err| fault(&err))?;
     if header.is_empty() {
-        return Err(Error::content("the file is empty; wanted a line of column names"));
+        return Err(Error::content(
+            "the file is empty; the first line must contain the column names",
+        ));
     }
     Ok(header.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned()).collect())
 }
@@ -59,7 +61,7 @@ fn read(path: &Path, wanted: &[Wanted], builder: &ReaderBuilder) -> Result<Table
     let places = table::places(wanted, &there)?;
     if let Some(numbers) = wanted.iter().find(|want| matches!(want, Wanted::Numbers(_))) {
         return Err(Error::content(format!(
-            "column {} of a text table holds no lists of numbers; use JSONL, Parquet or .npy",
+            "column {} of a text table cannot contain lists of numbers; use JSONL, Parquet or .npy",
             numbers.name()
         )));
     }
@@ -82,7 +84,7 @@ fn fault(err: &csv::Error) -> Error {
         |pos: &Option<csv::Position>| Place::Line(pos.as_ref().map_or(1, |p| p.line()));
     match err.kind() {
         ErrorKind::UnequalLengths { pos, expected_len, len } => {
-            let what = format!("{len} cells, the header has {expected_len}");
+            let what = format!("{len} cells, but the header has {expected_len}");
             Error::row(line(pos), what)
         }
         ErrorKind::Utf8 { pos, err } => {

@@ -86,14 +86,14 @@ fn plain(name: &str, value: &Value, place: Place) -> Result<String> {
         Value::Array(_) | Value::Object(_) => Err(Error::cell(
             place,
             name,
-            "holds neither a text, a number, nor a list of them",
+            "contains neither a text, a number nor a list of these",
         )),
     }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "features are single precision")]
 fn numbers(name: &str, value: &Value, place: Place) -> Result<Vec<f32>> {
-    let refused = || Error::cell(place, name, "holds no list of numbers");
+    let refused = || Error::cell(place, name, "does not contain a list of numbers");
     let values = value.as_array().ok_or_else(refused)?;
     values.iter().map(|v| v.as_f64().map(|v| v as f32).ok_or_else(refused)).collect()
 }

@@ -54,7 +54,7 @@ pub(super) fn choose<'a, V>(
         (None, _) => {
             let names: Vec<&str> = names().collect();
             Err(Error::content(format!(
-                "the file holds {} variables; name one with key = \"...\": {}",
+                "the file contains {} variables; select one with key = \"...\": {}",
                 names.len(),
                 names.join(", ")
             )))
@@ -72,7 +72,7 @@ pub(super) fn layout(dims: &[usize], offset: usize, number: Number) -> Result<La
         _ => return Err(Error::content("an array needs two axes: items x features")),
     };
     let width =
-        width.ok_or_else(|| Error::content("the head names a size that cannot be"))?;
+        width.ok_or_else(|| Error::content("the size in the header is too large"))?;
     Ok(Layout { rows, width, offset, number, by_columns })
 }
 
@@ -94,11 +94,11 @@ pub(super) fn from_csc(
         && starts.last().is_some_and(|&end| end <= rows.len().min(values.len()));
     if !whole || rows.iter().any(|&row| row >= n_rows) {
         return Err(Error::content(
-            "the sparse matrix contradicts itself: the file is damaged",
+            "the sparse matrix is inconsistent: the file is damaged",
         ));
     }
     if n_columns == 0 {
-        return Err(Error::content("a matrix without columns is no set of features"));
+        return Err(Error::content("features need at least one column"));
     }
     // Counting sort: the cells of a row become adjacent, in the order of their columns.
     let n_cells = starts[n_columns];

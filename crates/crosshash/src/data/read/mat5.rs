@@ -44,7 +44,7 @@ pub(super) fn array(
     let head = Head::read(&bytes[..content.end], content.start)?;
     if head.complex {
         return Err(Error::content(format!(
-            "variable {} holds complex numbers, which are no features; save its real part",
+            "variable {} contains complex numbers; save its real part",
             head.name
         )));
     }
@@ -64,7 +64,7 @@ fn inflate(packed: &[u8], name: &str, budget: &Budget) -> Result<Bytes> {
     let mut tag = [0; 8];
     inflated
         .read_exact(&mut tag)
-        .map_err(|err| Error::content(format!("cannot be unpacked: {err}")))?;
+        .map_err(|err| Error::content(format!("cannot be decompressed: {err}")))?;
     let length = u64::from(u32::from_le_bytes([tag[4], tag[5], tag[6], tag[7]]));
     let what = format!("variable {name}");
     let declared = budget.check(&what, Some(length), packed.len() as u64)?;
@@ -119,7 +119,8 @@ fn variables(bytes: &[u8]) -> Result<Vec<Variable>> {
         Some([_, _, b'I', b'M']) => {}
         Some([_, _, b'M', b'I']) => {
             return Err(Error::content(
-                "big-endian MATLAB files are not read; save it anew",
+                "big-endian MATLAB files are not supported; save the file again on a \
+                 little-endian machine",
             ));
         }
         _ => return Err(Error::content("not a MATLAB file of version 5, 7 or 7.3")),
@@ -232,9 +233,9 @@ fn number(kind: u32) -> Result<Number> {
 }
 
 fn cut_short() -> Error {
-    Error::content("the MATLAB file is cut short")
+    Error::content("the MATLAB file is truncated")
 }
 
 fn damaged() -> Error {
-    Error::content("the MATLAB file contradicts itself: it is damaged")
+    Error::content("the MATLAB file is damaged")
 }

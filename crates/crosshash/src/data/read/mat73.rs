@@ -77,7 +77,7 @@ fn dense(path: &Path, set: &Dataset, name: &str, limits: Limits<'_>) -> Result<F
         DType::U16 | DType::U32 | DType::U64 => Number::F32,
         other => {
             return Err(Error::content(format!(
-                "variable {name} holds {other}, not numbers"
+                "variable {name} contains {other}, not numbers"
             )));
         }
     };

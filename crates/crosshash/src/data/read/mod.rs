@@ -137,7 +137,7 @@ pub(crate) fn array(
     vectors: bool,
     budget: &Budget,
 ) -> Result<Features> {
-    let reader = find(path, "rows of numbers", |reader| reader.array)?;
+    let reader = find(path, "an array", |reader| reader.array)?;
     reader(path, key, vectors, budget).map_err(|err| err.at(path))
 }
 
@@ -171,7 +171,10 @@ fn find<T>(path: &Path, what: &str, give: impl Fn(&Reader) -> Option<T>) -> Resu
                 endings => format!("{} (.{})", reader.name, endings.join(", .")),
             })
             .collect();
-        Error::content(format!("this does not hold {what}; these do: {}", able.join(", ")))
-            .at(path)
+        Error::content(format!(
+            "this format does not contain {what}; supported formats: {}",
+            able.join(", ")
+        ))
+        .at(path)
     })
 }

@@ -21,7 +21,7 @@ pub(super) fn array(
 ) -> Result<Features> {
     if let Some(key) = key {
         return Err(Error::content(format!(
-            "a .npy file holds one array; drop key = {key:?} or name an .npz"
+            "a .npy file contains one array; remove key = {key:?} or use an .npz file"
         )));
     }
     let bytes = Bytes::open(path)?;
@@ -33,19 +33,19 @@ pub(super) fn array(
 pub(super) fn layout(bytes: &[u8], start: usize, vectors: bool) -> Result<Layout> {
     let head = Head::read(bytes, start)?;
     let (&rows, rest) = head.shape.split_first().ok_or_else(|| {
-        Error::content("a single number is no set of features; wanted an array of rows")
+        Error::content("features must be an array of rows, not a single number")
     })?;
     if rest.is_empty() && !vectors {
         return Err(Error::content(format!(
-            "an array of one axis ({rows} numbers) is no set of features; wanted rows x columns"
+            "features must be rows x columns, not an array of one axis ({rows} values)"
         )));
     }
     let width = rest.iter().try_fold(1_usize, |n, &axis| n.checked_mul(axis));
     let width =
-        width.ok_or_else(|| Error::content("the head names a size that cannot be"))?;
+        width.ok_or_else(|| Error::content("the size in the header is too large"))?;
     if head.by_columns && rest.len() > 1 {
         return Err(Error::content(
-            "Fortran order with more than two axes is not read; save it in C order",
+            "Fortran order with more than two axes is not supported; save the array in C order",
         ));
     }
     let Head { offset, number, by_columns, .. } = head;
@@ -81,7 +81,7 @@ impl Head {
         let count = self.shape.iter().try_fold(size, |n, &axis| n.checked_mul(axis));
         let end = count.and_then(|n| n.checked_add(self.offset));
         let data = end.and_then(|end| bytes.get(self.offset..end));
-        let data = data.ok_or_else(|| Error::content("the array is cut short"))?;
+        let data = data.ok_or_else(|| Error::content("the array is truncated"))?;
         Ok(data.chunks_exact(size).map(move |bytes| number.wide(bytes)))
     }
 }
@@ -103,7 +103,8 @@ fn number(header: &Header) -> Result<Number> {
         Some(Kind::Int(_)) => Number::I64,
         None => {
             return Err(Error::content(format!(
-                "numbers of type {} are not read; save the array as little-endian f16, f32, f64 or u8",
+                "values of type {} are not supported; save the array as little-endian f16, f32, \
+                 f64 or u8",
                 header.descr
             )));
         }

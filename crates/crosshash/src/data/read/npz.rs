@@ -46,7 +46,7 @@ pub(super) fn array(
         (None, [only]) => only,
         (None, _) => {
             return Err(Error::content(format!(
-                "the archive holds several arrays; name one with key = \"...\": {}",
+                "the archive contains several arrays; select one with key = \"...\": {}",
                 names.join(", ")
             )));
         }
@@ -96,7 +96,7 @@ fn check_format(archive: &mut Archive<'_>, bytes: &Bytes, budget: &Budget) -> Re
     match format.as_str() {
         "csr" => Ok(()),
         other => Err(Error::content(format!(
-            "a sparse matrix of format {other:?}, which is not read; save it with \
+            "sparse matrices of format {other:?} are not supported; save it with \
              scipy.sparse.save_npz(file, matrix.tocsr())"
         ))),
     }

@@ -160,7 +160,7 @@ fn plain(name: &str, array: &ArrayRef, at: usize, place: Place) -> Result<String
         }
         other => {
             let what =
-                format!("holds {other}: neither a text, a number, nor a list of them");
+                format!("contains {other}: neither a text, a number nor a list of these");
             return Err(Error::cell(place, name, what));
         }
     })
@@ -171,14 +171,14 @@ fn numbers(name: &str, array: &ArrayRef, at: usize, place: Place) -> Result<Vec<
     let refused = |what: String| Error::cell(place, name, what);
     let items = match list(array, at) {
         Some(Some(items)) => items,
-        Some(None) => return Err(refused("holds no list".to_owned())),
+        Some(None) => return Err(refused("does not contain a list".to_owned())),
         None => {
             let kind = array.data_type();
-            return Err(refused(format!("holds {kind}, not lists of numbers")));
+            return Err(refused(format!("contains {kind}, not lists of numbers")));
         }
     };
     if items.null_count() > 0 {
-        return Err(refused("holds a list with missing numbers".to_owned()));
+        return Err(refused("contains a list with missing numbers".to_owned()));
     }
     Ok(match items.data_type() {
         DataType::Float32 => items.as_primitive::<Float32Type>().values().to_vec(),
@@ -197,7 +197,7 @@ fn numbers(name: &str, array: &ArrayRef, at: usize, place: Place) -> Result<Vec<
             .iter()
             .map(|&v| f32::from(v))
             .collect(),
-        other => return Err(refused(format!("holds lists of {other}, not of numbers"))),
+        other => return Err(refused(format!("contains lists of {other}, not of numbers"))),
     })
 }
 

@@ -33,7 +33,7 @@ impl Listing {
         };
         names.retain(|name| name.starts_with(&before));
         if names.is_empty() && !before.is_empty() {
-            return Err(Error::content(format!("there is nothing under {before:?}")));
+            return Err(Error::content(format!("there are no files under {before:?}")));
         }
         let all = names.len();
         names.retain(|name| is_picture(name));
@@ -112,7 +112,7 @@ pub(super) fn tar(path: &Path, under: &str) -> Result<Listing> {
         let kind = entry.header().entry_type();
         if kind.is_symlink() || kind.is_hard_link() {
             return Err(Error::content(format!(
-                "entry {name:?} is a link; archives of links are not to be trusted"
+                "entry {name:?} is a link; archives with links are rejected"
             )));
         }
         if kind.is_file() {
@@ -130,7 +130,7 @@ pub(super) fn tar(path: &Path, under: &str) -> Result<Listing> {
 fn checked(name: &str) -> Result<String> {
     if !stays_below(name) {
         return Err(Error::content(format!(
-            "entry {name:?} points outside the archive; such an archive is not to be trusted"
+            "entry {name:?} points outside the archive; such archives are rejected"
         )));
     }
     Ok(name.to_owned())

@@ -153,12 +153,12 @@ impl Rows {
         if row.len() != width || width == 0 {
             let what = match width {
                 0 => "an empty list of numbers".to_owned(),
-                _ => format!("{} numbers, the rows before have {width}", row.len()),
+                _ => format!("{} values, but earlier rows have {width}", row.len()),
             };
             return Err(Error::cell(place, &self.name, what));
         }
         if let Some(at) = row.iter().position(|value| !value.is_finite()) {
-            let what = format!("number {at} is {}: every number must be finite", row[at]);
+            let what = format!("value {at} is {}: every value must be finite", row[at]);
             return Err(Error::cell(place, &self.name, what));
         }
         row.iter().try_for_each(|value| self.spool.push(&value.to_le_bytes()))?;
