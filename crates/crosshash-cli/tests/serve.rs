@@ -440,7 +440,7 @@ fn refusals_say_what_where_and_what_to_do() {
         say(
             json!({"query": {"features": [1, 2], "modality": "picture"}, "target": "words"})
         )
-        .contains("dense rows of")
+        .contains("dense rows with")
     );
     assert!(refused(404, client.get("/v2")).contains("/openapi.json"));
     refused(405, client.request("PUT", "/v1/items", "", &[]));

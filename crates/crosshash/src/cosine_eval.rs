@@ -1,5 +1,5 @@
-//! Judging real outputs, ranked by cosine: references that have no codes. The metrics are those of
-//! codes; items of equal cosine are tied, as items at equal distance are.
+//! Evaluation of real outputs ranked by cosine similarity, for references without codes. The metrics
+//! are the same as for codes; items of equal similarity are tied.
 
 use crosshash_codes::Labels;
 use crosshash_codes::eval::{
@@ -11,51 +11,51 @@ use serde::{Deserialize, Serialize};
 
 use crate::evaluate::Direction;
 
-/// Outputs of queries and database of one modality, by rows of one width for all modalities.
+/// Outputs of queries and database of one modality; the width is the same for all modalities.
 #[derive(Debug, Clone)]
 pub struct Outputs {
     /// The modality.
     pub name: String,
-    /// Of its queries.
+    /// Outputs of its queries.
     pub queries: Vec<f32>,
     /// Labels of its queries.
     pub query_labels: Labels,
-    /// Of its database.
+    /// Outputs of its database.
     pub database: Vec<f32>,
     /// Labels of its database.
     pub database_labels: Labels,
 }
 
-/// What comparisons keep of the judgement of one direction, whatever ranked it.
+/// Metrics of one direction, for rankings by codes or by cosine similarity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Judged {
-    /// The modality that asks.
+pub struct DirectionMetrics {
+    /// Modality of the queries.
     pub query: String,
-    /// The modality that is searched.
+    /// Modality of the database.
     pub database: String,
     /// Tie-aware MAP over the whole ranking.
     pub map: f64,
-    /// What a random ranking would reach.
+    /// Expected MAP of a random ranking.
     pub chance: f64,
     /// Recall levels.
     pub recall: Vec<f64>,
-    /// Interpolated precision at them.
+    /// Interpolated precision at the recall levels.
     pub precision: Vec<f64>,
-    /// Numbers of results looked at.
+    /// Numbers of results N.
     pub top_n: Vec<usize>,
-    /// Precision of as many.
+    /// Precision of the first N results.
     pub top_n_precision: Vec<f64>,
 }
 
-impl Judged {
-    /// Of codes; of the top-N curve only the points at `top_n`.
-    pub fn of(direction: &Direction, top_n: &[usize]) -> Judged {
+impl DirectionMetrics {
+    /// Metrics of a direction evaluated with codes; keeps the top-N curve at the points `top_n`.
+    pub fn of(direction: &Direction, top_n: &[usize]) -> DirectionMetrics {
         let curves = &direction.report.curves;
         let known = |n: &&usize| curves.top_n.contains(n);
         let top_n: Vec<usize> = top_n.iter().filter(known).copied().collect();
         let at = |n: &usize| curves.top_n.iter().position(|known| known == n);
         let precision = top_n.iter().filter_map(at).map(|at| curves.top_n_precision[at]);
-        Judged {
+        DirectionMetrics {
             query: direction.query.clone(),
             database: direction.database.clone(),
             map: direction.report.map.tie_aware,
@@ -68,27 +68,32 @@ impl Judged {
     }
 }
 
-/// Judges every direction by cosine; outputs are rows of `width`.
+/// Evaluates every direction by cosine similarity; outputs are rows of `width`.
 pub fn every_direction_by_cosine(
     all: &[Outputs],
     width: usize,
     top_n: &[usize],
     progress: &(dyn Fn(usize) + Sync),
-) -> Vec<Judged> {
-    let mut judged = Vec::new();
+) -> Vec<DirectionMetrics> {
+    let mut metrics = Vec::new();
     for from in all {
         for to in all {
             if from.queries.is_empty() || to.database.is_empty() {
                 continue;
             }
-            judged.push(direction(from, to, width, top_n));
-            progress(judged.len());
+            metrics.push(direction(from, to, width, top_n));
+            progress(metrics.len());
         }
     }
-    judged
+    metrics
 }
 
-fn direction(from: &Outputs, to: &Outputs, width: usize, top_n: &[usize]) -> Judged {
+fn direction(
+    from: &Outputs,
+    to: &Outputs,
+    width: usize,
+    top_n: &[usize],
+) -> DirectionMetrics {
     let (queries, database) = (unit(&from.queries, width), unit(&to.database, width));
     let top_n: Vec<usize> =
         top_n.iter().copied().filter(|&n| n <= to.database_labels.len()).collect();
@@ -108,7 +113,7 @@ fn direction(from: &Outputs, to: &Outputs, width: usize, top_n: &[usize]) -> Jud
     };
     let rows: Vec<_> = queries.par_chunks_exact(width).enumerate().map(one).collect();
     let n = rows.len().max(1) as f64;
-    let mut judged = Judged {
+    let mut metrics = DirectionMetrics {
         query: from.name.clone(),
         database: to.name.clone(),
         map: 0.0,
@@ -119,15 +124,15 @@ fn direction(from: &Outputs, to: &Outputs, width: usize, top_n: &[usize]) -> Jud
         top_n,
     };
     for (map, share, precision, top) in rows {
-        judged.map += map / n;
-        judged.chance += share / n;
-        judged.precision.iter_mut().zip(precision).for_each(|(sum, p)| *sum += p / n);
-        judged.top_n_precision.iter_mut().zip(top).for_each(|(sum, p)| *sum += p / n);
+        metrics.map += map / n;
+        metrics.chance += share / n;
+        metrics.precision.iter_mut().zip(precision).for_each(|(sum, p)| *sum += p / n);
+        metrics.top_n_precision.iter_mut().zip(top).for_each(|(sum, p)| *sum += p / n);
     }
-    judged
+    metrics
 }
 
-/// Rows of length 1; a row of zeros stays.
+/// Normalises rows to length 1; zero rows are unchanged.
 fn unit(rows: &[f32], width: usize) -> Vec<f32> {
     let mut out = rows.to_vec();
     for row in out.chunks_exact_mut(width) {
@@ -137,7 +142,7 @@ fn unit(rows: &[f32], width: usize) -> Vec<f32> {
     out
 }
 
-/// The ranking by falling score; equal scores are tied.
+/// Ranking by descending score; equal scores are tied.
 fn ranking(scores: Vec<f32>, relevant: impl Fn(usize) -> bool) -> Ranking {
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
@@ -165,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_by_cosine_and_ties_are_shared() {
+    fn ranks_by_cosine_with_ties() {
         let labels =
             |rows: &[u32]| Labels::from_indices(2, rows.iter().map(|&l| [l])).unwrap();
         let outputs = Outputs {
@@ -175,14 +180,14 @@ mod tests {
             database: vec![5.0, 0.1, 0.25, 0.25, 0.5, 0.5, -1.0, 0.0],
             database_labels: labels(&[0, 1, 0, 1]),
         };
-        let judged = every_direction_by_cosine(&[outputs], 2, &[1, 2, 9], &|_| {});
+        let metrics = every_direction_by_cosine(&[outputs], 2, &[1, 2, 9], &|_| {});
         // first a hit, then a tie of one hit and one miss: AP = (1 + (2/2 + 2/3) / 2) / 2
         assert!(
-            (judged[0].map - (1.0 + 5.0 / 6.0) / 2.0).abs() < 1e-9,
+            (metrics[0].map - (1.0 + 5.0 / 6.0) / 2.0).abs() < 1e-9,
             "{}",
-            judged[0].map
+            metrics[0].map
         );
-        assert_eq!((judged[0].chance, &judged[0].top_n[..]), (0.5, &[1, 2][..]));
-        assert_eq!(judged[0].top_n_precision, [1.0, 0.75]);
+        assert_eq!((metrics[0].chance, &metrics[0].top_n[..]), (0.5, &[1, 2][..]));
+        assert_eq!(metrics[0].top_n_precision, [1.0, 0.75]);
     }
 }

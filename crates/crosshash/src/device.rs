@@ -1,9 +1,9 @@
-//! The device that everything is computed on, chosen once, when crosshash is built: the CPU, or
-//! with the feature `gpu` the first GPU that wgpu finds (Vulkan, Metal, DirectX).
+//! The compute device, selected at build time: the CPU, or with the cargo feature `gpu` the first GPU
+//! found by wgpu (Vulkan, Metal, DirectX).
 
 use burn_tensor::Device;
 
-/// The device, without the recording of gradients.
+/// The device without autodiff.
 pub(crate) fn device() -> Device {
     #[cfg(not(feature = "gpu"))]
     {
@@ -15,7 +15,7 @@ pub(crate) fn device() -> Device {
     }
 }
 
-/// The device that records what gradients need.
+/// The device with autodiff.
 pub(crate) fn learning() -> Device {
     device().autodiff()
 }

@@ -1,14 +1,14 @@
-//! A map of real outputs in the plane, by t-SNE (van der Maaten and Hinton, JMLR 2008; in its
-//! Barnes-Hut form, JMLR 2014, from the crate `bhtsne`).
+//! Two-dimensional t-SNE embedding of real outputs (van der Maaten and Hinton, JMLR 2008; Barnes-Hut
+//! variant, JMLR 2014, crate `bhtsne`).
 //!
-//! As in the JCCH paper's figure: outputs of every modality divided by their lengths, for
-//! training items of some labels, and the centres of these labels among them. An item is taken
-//! if it has exactly one of the labels. The same seed gives the same items and the same start.
+//! As in the figure of the JCCH paper: normalised outputs of all modalities for training items of
+//! some labels, and the centres of these labels. Only items with exactly one of the labels are
+//! included. The seed determines the sample and the initial positions.
 
 #[cfg(feature = "tsne")]
 mod tsne;
 
-/// Stands for t-SNE where this build leaves it out.
+/// Replacement without the cargo feature `tsne`.
 #[cfg(not(feature = "tsne"))]
 mod tsne {
     use super::Options;
@@ -21,7 +21,7 @@ mod tsne {
         _: &Options,
         _: &(dyn Fn(usize) + Sync),
     ) -> Result<Vec<f32>> {
-        Err(Error::disabled("maps of outputs are not made", "tsne"))
+        Err(Error::disabled("t-SNE is not available", "tsne"))
     }
 }
 
@@ -34,26 +34,26 @@ use crate::encode::Encoder as _;
 use crate::tower::normal;
 use crate::{Error, Model, Result};
 
-/// The deviation of the first places.
+/// Standard deviation of the initial positions.
 const START: f64 = 1e-4;
 
-/// What is drawn.
+/// Settings of an embedding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// The labels by name; none for the most frequent ones.
+    /// Labels by name; if empty, the most frequent ones.
     pub labels: Vec<String>,
-    /// How many labels, if none are named.
+    /// Number of labels, if `labels` is empty.
     pub n_labels: usize,
-    /// Items of each modality, at most.
+    /// Maximum items per modality.
     pub items: usize,
-    /// How many neighbours count, about.
+    /// Perplexity: the effective number of neighbours.
     pub perplexity: f32,
-    /// Let fewer count, as few as two, where there are too few points for so many; they are
-    /// refused otherwise.
+    /// Reduce the perplexity (to at least 2) if there are too few points; otherwise this is an
+    /// error.
     pub fewer: bool,
     /// Iterations.
     pub iterations: usize,
-    /// Of the sample and the start.
+    /// Seed of the sample and the initial positions.
     pub seed: u64,
 }
 
@@ -71,20 +71,20 @@ impl Default for Options {
     }
 }
 
-/// One place on the map.
+/// A point of the embedding.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Spot {
     /// The modality of an item; none for a centre.
     pub modality: Option<String>,
     /// The item's id, or the label's name for a centre.
     pub id: String,
-    /// Its label.
+    /// Label.
     pub label: String,
-    /// Where it is.
+    /// Position.
     pub at: [f32; 2],
 }
 
-/// The map of a model's training items and centres. `progress` hears how many iterations are
+/// Embeds a model's training items and centres. `progress` is called with the number of iterations
 /// done.
 pub fn embed(
     model: &Model,
@@ -134,7 +134,7 @@ pub fn embed(
     Ok(spots)
 }
 
-/// The labels to draw, by number.
+/// Indices of the selected labels.
 fn chosen(model: &Model, training: &Training<'_>, options: &Options) -> Result<Vec<usize>> {
     let names = model.labels();
     if !options.labels.is_empty() {

@@ -1,5 +1,4 @@
-//! Encoding: from features to codes, for every method. [`signs`] is the only place where real
-//! outputs become bits.
+//! Encoding of features to codes, for all methods. Only [`signs`] converts real outputs to bits.
 
 use crosshash_codes::{Bits, Codes};
 

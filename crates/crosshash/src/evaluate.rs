@@ -1,4 +1,4 @@
-//! Every direction: queries of each modality against the database of each.
+//! Evaluates all directions: queries of each modality against the database of each.
 
 use crosshash_codes::eval::{Options, Report, evaluate};
 use crosshash_codes::{Codes, Labels};
@@ -20,19 +20,19 @@ pub struct Coded {
     pub database_labels: Labels,
 }
 
-/// The judgement of one direction.
+/// Results of one direction.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Direction {
-    /// The modality that asks.
+    /// Modality of the queries.
     pub query: String,
-    /// The modality that is searched.
+    /// Modality of the database.
     pub database: String,
-    /// How well.
+    /// Metrics.
     pub report: Report,
 }
 
-/// Judges every direction between modalities, and within each; those without queries or
-/// database are left out. `progress` hears how many directions are done.
+/// Evaluates every direction between and within modalities; directions without queries or database
+/// are skipped. `progress` is called with the number of directions done.
 pub fn every_direction(
     coded: &[Coded],
     options: &Options,
@@ -55,7 +55,7 @@ pub fn every_direction(
     Ok(all)
 }
 
-/// The mean tie-aware MAP over the directions between modalities, or within the only one.
+/// Mean tie-aware MAP over cross-modal directions, or over all directions if there are none.
 pub fn mean_map(directions: &[Direction]) -> Option<f64> {
     let across = |d: &&Direction| d.query != d.database;
     let chosen: Vec<&Direction> = if directions.iter().any(|d| across(&d)) {

@@ -1,10 +1,9 @@
-//! Pictures as rows for a tower on a network: decoded when they are first asked for, kept as bytes
-//! while there is room, made into numbers batch by batch; for training a random part of each,
-//! perhaps mirrored.
+//! Pictures as inputs of a fine-tuned network: decoded on first use, cached in memory up to a limit,
+//! preprocessed batch by batch; for training with random crops and flips.
 //!
-//! The random part is torchvision's `RandomResizedCrop`: a share of the area, a ratio of sides
-//! between 3:4 and 4:3, the middle if ten draws do not fit. Each item has its own generator (seed,
-//! epoch, step, place), so that a resumed training sees the same pictures.
+//! The random crop is torchvision's `RandomResizedCrop`: a fraction of the area, an aspect ratio
+//! between 3:4 and 4:3, a centre crop if ten attempts fail. Each item has its own generator (seed,
+//! epoch, step, position), so that resumed training uses the same crops.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -19,44 +18,44 @@ use crate::picture::{Limits, Picture, Preprocessing, Resize, decode};
 use crate::tower::Pixels;
 use crate::{Error, Result};
 
-/// Bytes of decoded pictures that are kept; those beyond are read again every time.
+/// Maximum bytes of cached decoded pictures; others are read again each time.
 const ROOM: u64 = 2 << 30;
-/// Bytes of what frozen layers gave that are kept.
+/// Maximum bytes of cached outputs of frozen layers.
 const ROOM_KEPT: usize = 2 << 30;
-/// Pictures that go through frozen layers at a time.
+/// Batch size for frozen layers.
 const BLOCK: usize = 64;
-/// The narrowest part of a picture, width to height.
+/// Minimum aspect ratio of a crop, width to height.
 const NARROWEST: f64 = 3.0 / 4.0;
-/// How often a random part is drawn before the middle is taken.
+/// Attempts at a random crop before the centre crop.
 const TRIES: usize = 10;
 
-/// How training pictures vary.
+/// Augmentation of training pictures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Augment {
-    /// The smallest share of the area that a random part has; 1 for no random parts.
+    /// Minimum area fraction of a random crop; 1 disables cropping.
     pub(crate) crop: f64,
-    /// Whether every second picture is mirrored.
+    /// Flip pictures horizontally with probability 0.5.
     pub(crate) flip: bool,
 }
 
-/// Which random choices a batch is made with.
+/// Seed of the augmentation of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Look {
-    /// Of the run and the modality.
+pub(crate) struct AugmentSeed {
+    /// Seed of the run and modality.
     pub(crate) seed: u64,
     /// The epoch, from 0.
     pub(crate) epoch: usize,
-    /// The step in it, from 0.
+    /// The step in the epoch, from 0.
     pub(crate) step: usize,
 }
 
-/// Pictures of one modality, ready for a network.
+/// Pictures of one modality as network inputs.
 #[derive(Debug, Clone)]
 pub(crate) struct PixelRows {
     pictures: Pictures,
     preprocessing: Preprocessing,
     decoded: Arc<Decoded>,
-    kept: Option<Arc<Pixels>>, // what frozen layers gave, for all
+    kept: Option<Arc<Pixels>>, // outputs of frozen layers for all pictures
 }
 
 #[derive(Debug)]
@@ -72,16 +71,16 @@ impl PixelRows {
         PixelRows { pictures, preprocessing, decoded, kept: None }
     }
 
-    /// How many there are.
+    /// Number of pictures.
     pub(crate) fn len(&self) -> usize {
         self.pictures.len()
     }
 
-    /// The pictures with these numbers as a network takes them; with a look, as training does.
+    /// Network inputs of the given items; augmented if a seed is given.
     pub(crate) fn batch(
         &self,
         items: &[usize],
-        look: Option<(Look, Augment)>,
+        look: Option<(AugmentSeed, Augment)>,
     ) -> Result<Pixels> {
         if let Some(kept) = &self.kept {
             let each: usize = kept.shape.iter().product();
@@ -96,7 +95,9 @@ impl PixelRows {
         all.try_for_each(|(at, ((out, &item), fresh))| {
             let Some(picture) = fresh.as_ref().or_else(|| self.decoded.slots[item].get())
             else {
-                return Err(Error::content("no such picture").at(&self.pictures.path(item)));
+                return Err(
+                    Error::content("picture not found").at(&self.pictures.path(item))
+                );
             };
             match look {
                 None => self.preprocessing.apply(picture, out),
@@ -111,8 +112,7 @@ impl PixelRows {
         Ok(Pixels { values, shape: [channels, size, size], layer: 0 })
     }
 
-    /// Decodes those of some pictures that are not kept already; keeps them while there is room,
-    /// and gives back those for which there is none.
+    /// Decodes pictures that are not cached. Caches them while there is room and returns the others.
     fn read(&self, items: &[usize]) -> Result<Vec<Option<Picture>>> {
         let slots = &self.decoded.slots;
         let missing: Vec<usize> =
@@ -139,20 +139,19 @@ impl PixelRows {
         for (at, picture) in found {
             let bytes = picture.rgb().len() as u64;
             let before = self.decoded.bytes.fetch_add(bytes, Ordering::Relaxed);
-            match before + bytes <= ROOM {
-                // A picture may stand in a batch twice.
-                true => drop(slots[items[at]].set(picture)),
-                false => {
-                    self.decoded.bytes.fetch_sub(bytes, Ordering::Relaxed);
-                    fresh[at] = Some(picture);
-                }
+            if before + bytes <= ROOM {
+                // A batch may contain a picture twice: ignore the second.
+                drop(slots[items[at]].set(picture));
+            } else {
+                self.decoded.bytes.fetch_sub(bytes, Ordering::Relaxed);
+                fresh[at] = Some(picture);
             }
         }
         Ok(fresh)
     }
 
-    /// Computes what the first layers of a network give, once for all, if it is not too much to
-    /// keep; the layers must stay as they are, and pictures must not vary.
+    /// Computes and caches the output of the first layers of a network for all pictures, if it is not
+    /// too large. The layers must be frozen, and pictures must not be augmented.
     pub(crate) fn keep(&mut self, network: &Network, layers: usize) -> Result<()> {
         if layers == 0 || self.len() == 0 {
             return Ok(());
@@ -174,8 +173,8 @@ impl PixelRows {
     }
 }
 
-impl Look {
-    /// The generator of one item of the batch.
+impl AugmentSeed {
+    /// Random generator of one item of the batch.
     fn rng(self, at: usize) -> ChaCha8Rng {
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         rng.set_stream(
@@ -186,7 +185,7 @@ impl Look {
 }
 
 impl Augment {
-    /// A picture as training sees it this time.
+    /// Augments and preprocesses a picture.
     fn apply(
         self,
         preprocessing: &Preprocessing,
@@ -208,7 +207,7 @@ impl Augment {
         }
     }
 
-    /// A random part: left, top, width, height.
+    /// A random crop: left, top, width, height.
     fn part(self, width: usize, height: usize, rng: &mut ChaCha8Rng) -> [usize; 4] {
         #[expect(clippy::cast_possible_truncation, reason = "sides of a picture")]
         #[expect(clippy::cast_sign_loss, reason = "not negative")]
@@ -240,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_lie_inside_and_are_as_large_as_asked() {
+    fn crops_are_inside_and_have_the_requested_area() {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let augment = Augment { crop: 0.4, flip: true };
         for [width, height] in [[128, 128], [300, 40], [7, 90], [1, 1], [2, 1]] {
@@ -257,12 +256,12 @@ mod tests {
     }
 
     #[test]
-    fn the_same_look_is_the_same_picture_and_another_is_not() {
+    fn the_same_seed_gives_the_same_picture() {
         let rgb: Vec<u8> = (0..64 * 48 * 3).map(|k| (k * 7 % 251) as u8).collect();
         let picture = Picture::new(64, 48, rgb);
         let preprocessing = Preprocessing::squash(16);
         let seen = |step: usize, at: usize| {
-            let look = Look { seed: 3, epoch: 1, step };
+            let look = AugmentSeed { seed: 3, epoch: 1, step };
             let mut out = vec![0.0; preprocessing.values()];
             let augment = Augment { crop: 0.3, flip: true };
             augment.apply(&preprocessing, &picture, &mut look.rng(at), &mut out);

@@ -1,8 +1,8 @@
-//! `Model`: what training leaves: per modality a preparation and a tower, and the centres.
+//! `Model`: the result of training: a preparation and a tower per modality, and the centres.
 //!
-//! In a folder it is two files: `model.json` (sizes, label names, vocabularies, normalisers)
-//! and `model.safetensors` (weights, `<modality>.hidden.weight` etc. as inputs x outputs, and
-//! `centres`, labels x bits, of methods that have them).
+//! Stored as two files: `model.json` (sizes, label names, vocabularies, normalisers) and
+//! `model.safetensors` (weights, `<modality>.hidden.weight` etc. as inputs x outputs, and `centres`,
+//! labels x bits, for methods with centres).
 
 use std::path::Path;
 
@@ -19,11 +19,11 @@ use crate::rotation::Rotation;
 use crate::tower::{Matrix, Shape, Tower};
 use crate::{Error, Result};
 
-/// The file of sizes, vocabularies and normalisers.
+/// File with sizes, vocabularies and normalisers.
 pub(crate) const MODEL_JSON: &str = "model.json";
-/// The file of weights.
+/// File with weights.
 pub(crate) const MODEL_WEIGHTS: &str = "model.safetensors";
-/// Items encoded at a time.
+/// Batch size of encoding.
 const BLOCK: usize = 256;
 
 /// A trained model.
@@ -56,7 +56,7 @@ struct Description {
 struct Described {
     name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    origin: Option<FeatureSource>, // of models before 0.2 it is not known
+    origin: Option<FeatureSource>, // unknown for models before 0.2
     tower: Shape,
     preparation: Preparation,
 }
@@ -81,27 +81,27 @@ impl Model {
         rotation.apply_to_centres(&mut self.centres);
     }
 
-    /// The names of the labels it was trained with.
+    /// Names of the training labels.
     pub fn labels(&self) -> &[String] {
         &self.labels
     }
 
-    /// The centres, labels x bits; none for a method without.
+    /// Centres, labels x bits; empty for methods without centres.
     pub fn centres(&self) -> &[f32] {
         &self.centres
     }
 
-    /// How a modality's items become rows.
+    /// Preparation of a modality.
     pub fn preparation(&self, modality: &str) -> Result<&Preparation> {
         Ok(&self.modality(modality)?.preparation)
     }
 
-    /// The backbone that makes the rows of a modality, if one does.
+    /// Backbone of the features of a modality, if they were extracted.
     pub fn origin(&self, modality: &str) -> Option<&FeatureSource> {
         self.modality(modality).ok().and_then(|one| one.origin.as_ref())
     }
 
-    /// Writes both files, each whole or not at all.
+    /// Writes both files, each atomically.
     pub fn save(&self, folder: &Path) -> Result<()> {
         let described = |one: &ModalityModel| Described {
             name: one.name.clone(),
@@ -139,7 +139,7 @@ impl Model {
         let path = folder.join(MODEL_JSON);
         let text = fs_err::read(&path)?;
         let found: Description = serde_json::from_slice(&text).map_err(|err| {
-            Error::content(format!("not the description of a model: {err}")).at(&path)
+            Error::content(format!("invalid model description: {err}")).at(&path)
         })?;
         let bits = Bits::new(found.bits)?;
         let path = folder.join(MODEL_WEIGHTS);
@@ -149,7 +149,7 @@ impl Model {
         for Described { name, origin, mut tower, preparation } in found.modalities {
             tower.network = preparation.network();
             let misfit = |what: &str| {
-                Error::content(format!("the {what} of modality {name} do not fit the sizes in {MODEL_JSON}: the model is damaged, copy or train it again")).at(&path)
+                Error::content(format!("the {what} of modality {name} do not match {MODEL_JSON}: the model is damaged, copy or train it again")).at(&path)
             };
             let sizes = tower.bits == bits.get()
                 && (tower.classes == found.labels.len() || tower.classes == 0)
@@ -168,14 +168,14 @@ impl Model {
                 .ok_or_else(|| misfit("weights"))?;
             modalities.push(ModalityModel { name, origin, preparation, tower });
         }
-        // Towers with a classifier are of a method that has centres.
+        // Methods with a classifier also have centres.
         let centres = if modalities.iter().any(|one| one.tower.shape().classes > 0) {
             arrays.take("centres")?.values
         } else {
             Vec::new()
         };
         if !centres.is_empty() && centres.len() != bits.get() * found.labels.len() {
-            return Err(Error::content("the centres do not fit the labels").at(&path));
+            return Err(Error::content("the centres do not match the labels").at(&path));
         }
         Ok(Model { bits, labels: found.labels, modalities, centres })
     }
@@ -209,7 +209,7 @@ impl Encoder for Model {
     }
 }
 
-/// The outputs of a tower for chosen rows, block by block.
+/// Outputs of a tower for the given items, block by block.
 pub(crate) fn outputs(
     tower: &Tower,
     rows: &Rows,

@@ -1,22 +1,22 @@
-//! Preparation: from the features of a modality to the rows that its tower takes; fitted on
-//! training items, saved with the model, applied to any item.
+//! Preparation: converts the features of a modality to the inputs of its tower. Fitted on training
+//! items, saved with the model, applied to any item.
 
 use serde::{Deserialize, Serialize};
 
 use crate::data::{
     Dense, Features, Normaliser, Sparse, Standardiser, Training, Vocabulary,
 };
-use crate::image_rows::{Augment, Look, PixelRows};
+use crate::image_rows::{Augment, AugmentSeed, PixelRows};
 use crate::network::{self, Architecture};
 use crate::picture::Preprocessing;
 use crate::rbf::Kernel;
 use crate::tower::Batch;
 use crate::{Error, Result};
 
-/// Rows that a kernel takes at a time.
+/// Rows per block of kernel features.
 const BLOCK: usize = 1024;
 
-/// How items of one modality become numbers.
+/// How features of one modality are converted to tower inputs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preparation {
@@ -24,24 +24,24 @@ pub enum Preparation {
     Dense {
         /// Numbers per item.
         width: usize,
-        /// What is done to each row.
+        /// Normalisation of each row.
         normaliser: Normaliser,
     },
-    /// Sparse rows as they are.
+    /// Sparse rows, unchanged.
     Sparse {
         /// Numbers per item.
         width: usize,
     },
-    /// Texts as terms of a vocabulary.
+    /// Texts as bags of words.
     Text(Vocabulary),
-    /// Nearness of prepared rows to some centres.
+    /// RBF kernel features of prepared rows.
     Kernel {
-        /// How rows are prepared before.
+        /// Preparation before the kernel.
         rows: Box<Preparation>,
-        /// The centres.
+        /// The kernel.
         kernel: Kernel,
     },
-    /// Pictures, for the network of a tower.
+    /// Pictures for a fine-tuned network.
     Pixels {
         /// How each picture is preprocessed.
         #[serde(rename = "recipe")]
@@ -52,7 +52,7 @@ pub enum Preparation {
     },
 }
 
-/// A network stands in files by its name.
+/// Serialises a network by its name.
 mod by_name {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 
@@ -72,20 +72,20 @@ mod by_name {
     }
 }
 
-/// What to do with dense rows.
+/// Normalisation of dense rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Normalise {
-    /// Nothing.
+    /// No normalisation.
     None,
-    /// Every feature to mean 0 and deviation 1 over the training items.
+    /// Standardise each feature to mean 0 and standard deviation 1 over the training items.
     Standard,
-    /// Every row to length 1.
+    /// Scale each row to length 1.
     UnitLength,
 }
 
 impl Preparation {
-    /// Learns from the training items of a modality.
+    /// Fits a preparation on the training items of a modality.
     pub(crate) fn fit(
         training: &Training<'_>,
         modality: &str,
@@ -110,18 +110,16 @@ impl Preparation {
             }
             ("sparse", Some(width)) => Ok(Preparation::Sparse { width }),
             (form, _) => Err(Error::content(format!(
-                "modality {modality} is {form}: a tower takes rows of numbers or texts. Name the \
-                 backbone that makes rows of them: backbone = \"efficientnet-lite0\" under \
-                 [modality.{modality}] in the manifest, or --backbone \
-                 {modality}=efficientnet-lite0 (`crosshash backbones` lists them); or let a \
-                 network learn from them (modality.{modality}.network)"
+                "modality {modality} contains raw {form}; choose a backbone to extract features: \
+                 backbone = \"efficientnet-lite0\" under [modality.{modality}] in the manifest, or \
+                 --backbone {modality}=efficientnet-lite0 (`crosshash backbones` lists them); or \
+                 fine-tune a network (modality.{modality}.network)"
             ))),
         }
     }
 
-    /// The same, texts scaled so that rows as long as `now` become as long as `wanted`: a text
-    /// and a picture then start with first layers that learn equally fast. Other preparations
-    /// stay as they are.
+    /// Scales texts so that rows of length `now` get length `wanted`: the first layers of texts and
+    /// pictures then learn equally fast. Other preparations are unchanged.
     #[must_use]
     pub fn scale_texts(self, now: f64, wanted: f64) -> Preparation {
         match self {
@@ -135,7 +133,7 @@ impl Preparation {
         }
     }
 
-    /// Numbers per row.
+    /// Number of input values per item.
     pub fn width(&self) -> usize {
         match self {
             Preparation::Dense { width, .. } | Preparation::Sparse { width } => *width,
@@ -145,7 +143,7 @@ impl Preparation {
         }
     }
 
-    /// The network that takes the pictures, if this is of pictures.
+    /// The fine-tuned network, for pictures.
     pub fn network(&self) -> Option<&'static Architecture> {
         match self {
             Preparation::Pixels { network, .. } => Some(network),
@@ -153,12 +151,12 @@ impl Preparation {
         }
     }
 
-    /// Whether rows come sparse.
+    /// Whether rows are sparse.
     pub fn is_sparse(&self) -> bool {
         matches!(self, Preparation::Sparse { .. } | Preparation::Text(_))
     }
 
-    /// Whether it takes texts.
+    /// Whether the features are texts.
     pub fn is_text(&self) -> bool {
         match self {
             Preparation::Kernel { rows, .. } => rows.is_text(),
@@ -166,32 +164,32 @@ impl Preparation {
         }
     }
 
-    /// Items as rows; refuses features of another form or width.
+    /// Prepares items; fails if the features have another form or width.
     pub(crate) fn rows(&self, features: Features) -> Result<Rows> {
         if let Preparation::Kernel { rows, kernel } = self {
             return rows.rows(features)?.rbf_features(kernel);
         }
         let (form, width) = (features.form(), features.width());
         let given = match width {
-            Some(width) => format!("{form} rows of {width} numbers"),
+            Some(width) => format!("{form} rows with {width} features"),
             None => form.to_owned(),
         };
         let refused = |wanted: String| {
-            Error::content(format!("the features are {given}, the model takes {wanted}"))
+            Error::content(format!("the features are {given}, the model expects {wanted}"))
         };
         match (self, features) {
             (Preparation::Dense { width, normaliser }, Features::Dense(rows)) => {
                 if rows.width() == *width {
                     Ok(Rows::Dense(rows, normaliser.clone()))
                 } else {
-                    Err(refused(format!("dense rows of {width} numbers")))
+                    Err(refused(format!("dense rows with {width} features")))
                 }
             }
             (Preparation::Sparse { width }, Features::Sparse(rows)) => {
                 if rows.width() == *width {
                     Ok(Rows::Sparse(rows))
                 } else {
-                    Err(refused(format!("sparse rows of {width} numbers")))
+                    Err(refused(format!("sparse rows with {width} features")))
                 }
             }
             (Preparation::Text(vocabulary), Features::Text(texts)) => {
@@ -205,28 +203,28 @@ impl Preparation {
                 Err(refused("text".into()))
             }
             (Preparation::Dense { width, .. }, _) => {
-                Err(refused(format!("dense rows of {width} numbers")))
+                Err(refused(format!("dense rows with {width} features")))
             }
             (Preparation::Sparse { width }, _) => {
-                Err(refused(format!("sparse rows of {width} numbers")))
+                Err(refused(format!("sparse rows with {width} features")))
             }
         }
     }
 }
 
-/// Items ready for a tower; dense ones may stay on disk.
+/// Prepared items; dense ones may stay on disk.
 #[derive(Debug, Clone)]
 pub(crate) enum Rows {
-    /// Dense, normalised as they are read.
+    /// Dense, normalised when read.
     Dense(Dense, Normaliser),
     /// Sparse.
     Sparse(Sparse),
-    /// Pictures, decoded as they are read.
+    /// Pictures, decoded when read.
     Pixels(PixelRows),
 }
 
 impl Rows {
-    /// How many there are.
+    /// Number of items.
     pub(crate) fn len(&self) -> usize {
         match self {
             Rows::Dense(rows, _) => rows.len(),
@@ -235,12 +233,12 @@ impl Rows {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no items.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Their nearness to the centres of a kernel, as dense rows.
+    /// RBF kernel features, as dense rows.
     pub(crate) fn rbf_features(&self, kernel: &Kernel) -> Result<Rows> {
         let all: Vec<usize> = (0..self.len()).collect();
         let mut out = Vec::with_capacity(all.len() * kernel.len());
@@ -250,7 +248,7 @@ impl Rows {
         Ok(Rows::Dense(Dense::from_floats(kernel.len(), out)?, Normaliser::None))
     }
 
-    /// The root of the mean squared length of rows; of at most `most` of them, evenly spaced.
+    /// Root mean square length of at most `most` evenly spaced rows.
     pub(crate) fn typical_length(&self, most: usize) -> Result<f64> {
         let every = self.len().div_ceil(most.max(1)).max(1);
         let items: Vec<usize> = (0..self.len()).step_by(every).collect();
@@ -264,14 +262,14 @@ impl Rows {
                     (0..rows.len()).map(row).sum::<f64>()
                 }
                 Batch::Pixels(_) => {
-                    return Err(Error::content("pictures have no length before a network"));
+                    return Err(Error::content("the length of pictures is undefined"));
                 }
             };
         }
         Ok((sum / items.len().max(1) as f64).sqrt())
     }
 
-    /// The rows with these numbers.
+    /// The rows of the given items.
     pub(crate) fn batch(&self, items: &[usize]) -> Result<Batch> {
         match self {
             Rows::Dense(rows, normaliser) => {
@@ -285,11 +283,11 @@ impl Rows {
         }
     }
 
-    /// The same to learn from: pictures may vary.
+    /// The rows of the given items for training; pictures are augmented.
     pub(crate) fn training_batch(
         &self,
         items: &[usize],
-        look: Look,
+        look: AugmentSeed,
         augment: Option<Augment>,
     ) -> Result<Batch> {
         match (self, augment) {
@@ -327,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn only_every_so_many_rows_are_read() {
+    fn typical_length_reads_evenly_spaced_rows() {
         let dense = Dense::from_floats(1, vec![1.0, 9.0, 1.0, 9.0]).unwrap();
         let rows = Rows::Dense(dense, Normaliser::None);
         assert!((rows.typical_length(2).unwrap() - 1.0).abs() < 1e-12);

@@ -1,11 +1,11 @@
-//! Kernel features: how near a row is to each of some centres.
+//! RBF kernel features: similarity of a row to each of a set of centres.
 //!
 //! ```text
 //! k_j(x) = exp( -|x - z_j|^2 / s )
 //! ```
 //!
-//! s is the mean squared distance of two training rows, centred or not (distances do not change).
-//! Distances by one product, `|x|^2 + |z|^2 - 2 <x, z>`.
+//! s is the mean squared distance between two training rows. Distances are computed with one matrix
+//! product: `|x|^2 + |z|^2 - 2 <x, z>`.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -23,30 +23,30 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// From centres, by rows of `width`, and s.
+    /// Creates a kernel from centres (rows of `width`) and s.
     pub(crate) fn new(width: usize, centres: Vec<f32>, scale: f32) -> Kernel {
         Kernel { width, centres, scale: scale.max(f32::MIN_POSITIVE) }
     }
 
-    /// How many centres there are.
+    /// Number of centres.
     pub(crate) fn len(&self) -> usize {
         self.centres.len() / self.width
     }
 
-    /// The features of some rows, by rows of [`Kernel::len`].
+    /// Kernel features of some rows, n x [`Kernel::len`].
     pub(crate) fn apply(&self, rows: &Batch) -> Vec<f32> {
         let mut out = distances(rows, &self.centres, self.width);
         out.par_iter_mut().for_each(|d| *d = (-*d / self.scale).exp());
         out
     }
 
-    /// The features of the centres themselves.
+    /// Kernel features of the centres.
     pub(crate) fn own(&self) -> Vec<f32> {
         self.apply(&Batch::Dense(self.centres.clone()))
     }
 }
 
-/// Squared distances of rows to centres, rows x centres.
+/// Squared distances between rows and centres, rows x centres.
 pub(crate) fn distances(rows: &Batch, centres: &[f32], width: usize) -> Vec<f32> {
     let count = centres.len() / width;
     let squares = |row: &[f32]| row.iter().map(|x| x * x).sum::<f32>();
@@ -61,16 +61,16 @@ pub(crate) fn distances(rows: &Batch, centres: &[f32], width: usize) -> Vec<f32>
             out
         }
         Batch::Sparse(rows) => {
-            // A column of every centre side by side, so that a cell adds along memory.
-            let mut turned = vec![0.0_f32; centres.len()];
+            // Transpose the centres for contiguous access.
+            let mut transposed = vec![0.0_f32; centres.len()];
             for (k, centre) in centres.chunks_exact(width).enumerate() {
-                centre.iter().enumerate().for_each(|(j, &x)| turned[j * count + k] = x);
+                centre.iter().enumerate().for_each(|(j, &x)| transposed[j * count + k] = x);
             }
             let mut out = vec![0.0_f32; rows.len() * count];
             out.par_chunks_mut(count).enumerate().for_each(|(i, line)| {
                 let (columns, values) = rows.row(i);
                 for (&j, &x) in columns.iter().zip(values) {
-                    let column = &turned[j as usize * count..][..count];
+                    let column = &transposed[j as usize * count..][..count];
                     line.iter_mut().zip(column).for_each(|(sum, z)| *sum += x * z);
                 }
                 finish(line, squares(values), &own);
@@ -80,13 +80,13 @@ pub(crate) fn distances(rows: &Batch, centres: &[f32], width: usize) -> Vec<f32>
     }
 }
 
-/// From inner products to squared distances.
+/// Converts inner products to squared distances.
 fn finish(line: &mut [f32], square: f32, own: &[f32]) {
     let cells = line.iter_mut().zip(own);
     cells.for_each(|(d, own)| *d = (square + own - 2.0 * *d).max(0.0));
 }
 
-/// Rows written out in full.
+/// Converts rows to dense.
 pub(crate) fn dense(rows: Batch, width: usize) -> Vec<f32> {
     let full = |rows: &Sparse| {
         let mut out = vec![0.0; rows.len() * width];
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dense_and_sparse_rows_have_the_features_of_the_formula() {
+    fn dense_and_sparse_rows_match_the_formula() {
         let rows = [1.0_f32, 0.0, 2.0, 0.0, 0.0, -1.0];
         let centres = [1.0_f32, 1.0, 1.0, 0.0, 0.0, -1.0, 0.5, 0.0, 0.0];
         let mut sparse = Sparse::new(3);

@@ -87,5 +87,5 @@ fn a_saved_run_encodes_queries() {
     let message = error(QueryInput::Features(row), Some("sound"));
     assert_eq!(message, "no modality named \"sound\"; there are: image, text");
     let message = error(QueryInput::Features(vec![1.0]), Some("text"));
-    assert!(message.contains("the model takes dense rows of 6 numbers"), "{message}");
+    assert!(message.contains("the model expects dense rows with 6 features"), "{message}");
 }

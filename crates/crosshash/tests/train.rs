@@ -350,11 +350,11 @@ fn a_model_refuses_what_it_was_not_made_for() {
     );
     assert_eq!(
         fault("image", rows(3)),
-        "the features are dense rows of 3 numbers, the model takes dense rows of 12 numbers"
+        "the features are dense rows with 3 features, the model expects dense rows with 12 features"
     );
     assert_eq!(
         fault("text", rows(3)),
-        "the features are dense rows of 3 numbers, the model takes text"
+        "the features are dense rows with 3 features, the model expects text"
     );
     model.save(folder.path()).unwrap();
     let path = folder.path().join("model.safetensors");

@@ -166,7 +166,7 @@ fn tuning_lowers_the_loss_and_beats_the_frozen_network() {
     assert_eq!(loaded.outputs("sketch", one, &|_| {}).unwrap().len(), 16);
     let texts = Features::Text(["a text"].into_iter().collect());
     let err = loaded.outputs("sketch", texts, &|_| {}).unwrap_err().to_string();
-    assert_eq!(err, "the features are text, the model takes pictures");
+    assert_eq!(err, "the features are text, the model expects pictures");
 }
 
 #[test]

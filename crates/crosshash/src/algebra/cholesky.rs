@@ -1,35 +1,35 @@
-//! Cholesky factors of symmetric positive definite matrices, and solving with them.
+//! Cholesky decomposition of symmetric positive definite matrices, and solving with it.
 //!
 //! ```text
 //! A = L L^T,   L_ij = (A_ij - sum_{k<j} L_ik L_jk) / L_jj,   L_jj = sqrt(A_jj - sum_{k<j} L_jk^2)
 //! ```
 //!
-//! By columns, all rows below the diagonal of a column at once.
+//! Column by column, with all rows below the diagonal in parallel.
 
 use rayon::prelude::*;
 
 use super::Matrix;
 use crate::{Error, Result};
 
-/// Rows of one column that are worth a thread.
+/// Minimum rows per thread.
 const ROWS: usize = 64;
 
 /// The lower factor.
 pub(crate) struct Cholesky(Matrix);
 
 impl Cholesky {
-    /// Of a symmetric matrix; refuses one that is not positive definite.
+    /// Factorises a symmetric matrix; fails if it is not positive definite.
     pub(crate) fn new(mut a: Matrix) -> Result<Cholesky> {
         let n = a.rows();
-        assert_eq!(n, a.columns, "a square matrix");
+        assert_eq!(n, a.columns, "square matrix");
         for j in 0..n {
             let (above, below) = a.values.split_at_mut((j + 1) * n);
             let own = &mut above[j * n..];
             let square = own[j] - dot(&own[..j], &own[..j]);
             if !(square > 0.0 && square.is_finite()) {
                 return Err(Error::content(
-                    "a covariance is singular: features repeat each other, or there are \
-                     fewer items than features; raise the ridge (cca.ridge)",
+                    "the covariance matrix is singular: features are linearly dependent, or there are \
+                     fewer items than features; increase the ridge (cca.ridge)",
                 ));
             }
             own[j] = square.sqrt();
@@ -62,9 +62,9 @@ impl Cholesky {
         })
     }
 
-    /// Every column of the right side by itself.
+    /// Solves for each column of the right-hand side.
     fn by_column(&self, b: &Matrix, solve: impl Fn(&Matrix, &mut [f64]) + Sync) -> Matrix {
-        assert_eq!(b.rows(), self.0.rows(), "a right side of as many rows");
+        assert_eq!(b.rows(), self.0.rows(), "wrong number of rows");
         let mut columns = b.transpose();
         columns.values.par_chunks_mut(b.rows()).for_each(|column| solve(&self.0, column));
         columns.transpose()
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn solves_both_ways() {
+    fn forward_and_backward_solve_a_system() {
         let half = Matrix::from_fn(9, 7, |i, j| ((i * 7 + j * 3) as f64).sin());
         let mut a = half.transpose_matmul(&half);
         (0..7).for_each(|i| a.values[i * 8] += 0.1);
@@ -101,6 +101,6 @@ mod tests {
             assert!((found - wanted).abs() < 1e-12);
         }
         let err = Cholesky::new(Matrix::zeros(2, 2)).err().unwrap().to_string();
-        assert!(err.contains("raise the ridge"), "{err}");
+        assert!(err.contains("increase the ridge"), "{err}");
     }
 }

@@ -3,15 +3,15 @@
 //!
 //! Small: reduction to a tridiagonal by Householder reflections, then implicit QL (Bowdler,
 //! Martin, Reinsch and Wilkinson, *Numerische Mathematik* 11, 1968; EISPACK's tred2 and tql2).
-//! Large: block Krylov with restarts: V spans [V, A V, A^2 V, ..], the small problem V^T A V is
-//! solved, its best vectors start again, until every residual is small:
+//! Large: block Krylov with restarts: V spans [V, A V, A^2 V, ..]; the small problem V^T A V is
+//! solved, and its best vectors are the next start, until all residuals are small:
 //!
 //! ```text
 //! |A v - theta v| <= 1e-10 |theta_1|
 //! ```
 //!
-//! Departures: eigenvalues come largest first; the sign of a vector is such that its largest
-//! part is positive, so that results do not depend on the start.
+//! Departures: eigenvalues are in descending order; the largest component of a vector is positive, so
+//! that results do not depend on the initial vectors.
 
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
@@ -20,23 +20,23 @@ use super::Matrix;
 use super::cholesky::dot;
 use crate::weights::normal;
 
-/// Matrices up to this size are solved whole.
+/// Matrices up to this size are decomposed completely.
 const SMALL: usize = 400;
-/// Vectors kept beyond those asked for.
+/// Extra vectors beyond the requested ones.
 const MORE: usize = 16;
 /// Blocks of the Krylov space.
 const BLOCKS: usize = 4;
-/// Restarts at most; what has not settled by then is as good as equal to its neighbours.
+/// Maximum restarts; vectors that have not converged by then belong to nearly equal eigenvalues.
 const RESTARTS: usize = 60;
 const TOLERANCE: f64 = 1e-10;
 
-/// Eigenvalues, largest first, and their vectors as columns.
+/// Eigenvalues in descending order, and eigenvectors as columns.
 pub(crate) struct Eigen {
     pub(crate) values: Vec<f64>,
     pub(crate) vectors: Matrix,
 }
 
-/// The `count` largest of a symmetric matrix.
+/// The `count` largest eigenvalues of a symmetric matrix.
 pub(crate) fn largest(a: &Matrix, count: usize) -> Eigen {
     let (n, count) = (a.rows(), count.min(a.rows()));
     if n <= SMALL || (count + MORE) * BLOCKS >= n {
@@ -47,9 +47,9 @@ pub(crate) fn largest(a: &Matrix, count: usize) -> Eigen {
         };
     }
     let block = count + MORE;
-    let mut rng = ChaCha8Rng::seed_from_u64(0); // where it starts does not matter
+    let mut rng = ChaCha8Rng::seed_from_u64(0); // the result does not depend on the start
     let start = normal(n * block, 1.0, &mut rng);
-    // Vectors are rows here: their inner products run along memory.
+    // Vectors are stored as rows for contiguous inner products.
     let mut best =
         Matrix { columns: n, values: start.iter().map(|&x| f64::from(x)).collect() };
     for restart in 0..RESTARTS {
@@ -81,8 +81,8 @@ pub(crate) fn largest(a: &Matrix, count: usize) -> Eigen {
     unreachable!("the last restart returns")
 }
 
-/// Adds rows to an orthonormal set, twice freed of what is there already; drops what is left
-/// of those that are (nearly) in it.
+/// Extends an orthonormal set by rows (Gram-Schmidt, applied twice); drops rows that are nearly
+/// linearly dependent.
 fn join(space: &mut Matrix, more: Matrix) {
     for mut row in more.values.chunks_exact(more.columns).map(<[f64]>::to_vec) {
         let first = dot(&row, &row).sqrt();
@@ -99,13 +99,13 @@ fn join(space: &mut Matrix, more: Matrix) {
     }
 }
 
-/// All of a symmetric matrix.
+/// All eigenvalues of a symmetric matrix.
 pub(crate) fn eigen(a: &Matrix) -> Eigen {
     let n = a.rows();
-    assert_eq!(n, a.columns, "a square matrix");
+    assert_eq!(n, a.columns, "square matrix");
     let mut v = a.clone();
     let (mut d, mut e) = tridiagonal(&mut v);
-    // Vectors as rows, so that a rotation runs along memory.
+    // Vectors are stored as rows for contiguous rotations.
     let mut v = v.transpose();
     implicit_ql(&mut d, &mut e, &mut v);
     let mut order: Vec<usize> = (0..n).collect();
@@ -115,14 +115,14 @@ pub(crate) fn eigen(a: &Matrix) -> Eigen {
     Eigen { values: order.iter().map(|&k| d[k]).collect(), vectors }
 }
 
-/// Turns columns so that their largest part is positive.
+/// Flips the signs of columns so that their largest component is positive.
 fn sign(vectors: &mut Matrix) {
     let (rows, columns) = (vectors.rows(), vectors.columns);
     for j in 0..columns {
         let mut most = 0.0_f64;
         for i in 0..rows {
             let x = vectors.at(i, j);
-            // A margin, so that rounding does not choose between equals.
+            // A margin, so that rounding does not decide between equal components.
             most = if x.abs() > most.abs() * (1.0 + 1e-9) { x } else { most };
         }
         if most < 0.0 {
@@ -131,8 +131,8 @@ fn sign(vectors: &mut Matrix) {
     }
 }
 
-/// Householder reduction: `a` becomes the orthogonal Q with Q^T A Q tridiagonal; gives its
-/// diagonal and what stands beside it.
+/// Householder reduction: replaces `a` by the orthogonal Q with Q^T A Q tridiagonal; returns its
+/// diagonal and subdiagonal.
 fn tridiagonal(a: &mut Matrix) -> (Vec<f64>, Vec<f64>) {
     let n = a.rows();
     let (mut d, mut e) = (vec![0.0; n], vec![0.0; n]);
@@ -175,7 +175,7 @@ fn tridiagonal(a: &mut Matrix) -> (Vec<f64>, Vec<f64>) {
         d[i] = h;
     }
     d[0] = 0.0;
-    // Q, from the reflections, one after the other.
+    // Accumulate Q from the reflections.
     for i in 0..n {
         if d[i] != 0.0 {
             let u: Vec<f64> = a.row(i)[..i].to_vec();
@@ -198,7 +198,7 @@ fn tridiagonal(a: &mut Matrix) -> (Vec<f64>, Vec<f64>) {
     (d, e)
 }
 
-/// Implicit QL on a tridiagonal; `vectors` (rows) are rotated along.
+/// Implicit QL of a tridiagonal matrix; applies the rotations to `vectors` (rows).
 fn implicit_ql(d: &mut [f64], e: &mut [f64], vectors: &mut Matrix) {
     let n = d.len();
     if n == 0 {
@@ -207,7 +207,7 @@ fn implicit_ql(d: &mut [f64], e: &mut [f64], vectors: &mut Matrix) {
     e.rotate_left(1);
     e[n - 1] = 0.0;
     for l in 0..n {
-        // Far more rounds than were ever needed; a number that is none must not loop.
+        // A generous limit, so that NaN does not loop forever.
         for _ in 0..200 {
             let split =
                 |m: &usize| e[*m].abs() <= f64::EPSILON * (d[*m].abs() + d[*m + 1].abs());
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_are_only_stretched() {
+    fn eigenvectors_satisfy_the_definition() {
         for n in [1, 2, 3, 10, 60] {
             let a = symmetric(n);
             let found = eigen(&a);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_of_a_large_matrix_are_those_of_all() {
+    fn largest_eigenvalues_match_the_full_decomposition() {
         let a = symmetric(SMALL + 60);
         let (all, some) = (eigen(&a), largest(&a, 20));
         check(&a, &some, 1e-7);

@@ -1,8 +1,8 @@
-//! Dense linear algebra in double precision, as much as the closed-form methods need: products,
-//! Cholesky factors (`cholesky.rs`), eigenvectors of symmetric matrices (`eigen.rs`).
+//! Dense linear algebra in double precision for the closed-form methods: products, Cholesky
+//! decomposition (`cholesky.rs`), eigenvectors of symmetric matrices (`eigen.rs`).
 //!
-//! Our own because the methods need four operations on matrices of a few thousand rows, and a
-//! linear algebra crate would cost more to build than the rest of this crate.
+//! Implemented here because the methods need only four operations on matrices of a few thousand
+//! rows, and a linear algebra crate would take longer to build than the rest of this crate.
 
 mod cholesky;
 mod eigen;
@@ -13,7 +13,7 @@ pub(crate) use eigen::{eigen, largest};
 
 use crate::gemm::{Factor, accumulate};
 
-/// A matrix by rows.
+/// A row-major matrix.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Matrix {
     pub(crate) columns: usize,
@@ -26,7 +26,7 @@ impl Matrix {
         Matrix { columns, values: vec![0.0; rows * columns] }
     }
 
-    /// From what each cell is.
+    /// Creates a matrix from a function of row and column.
     pub(crate) fn from_fn(
         rows: usize,
         columns: usize,
@@ -79,14 +79,14 @@ impl Matrix {
         Matrix::from_fn(self.rows(), count, |i, j| self.at(i, j))
     }
 
-    /// Some of the rows.
+    /// A range of rows.
     pub(crate) fn rows_of(&self, range: std::ops::Range<usize>) -> Matrix {
         let values =
             self.values[range.start * self.columns..range.end * self.columns].to_vec();
         Matrix { columns: self.columns, values }
     }
 
-    /// Adds a matrix with its first cell at (i, j).
+    /// Adds `scale` times a matrix at row i and column j.
     pub(crate) fn add_block(&mut self, i: usize, j: usize, block: &Matrix, scale: f64) {
         for k in 0..block.rows() {
             let row = &mut self.row_mut(i + k)[j..][..block.columns];

@@ -1,9 +1,9 @@
-//! AlexNet as torchvision has it (Krizhevsky, *One weird trick for parallelizing convolutional
-//! neural networks*, 2014): 4,096 features, what its last but one linear layer gives after ReLU.
+//! AlexNet as in torchvision (Krizhevsky, *One weird trick for parallelizing convolutional
+//! neural networks*, 2014): 4,096 features: the output of the second linear layer after ReLU.
 //!
-//! Beside it the five convolutions alone, for weights that come without the linear layers
-//! (`conv0 .. conv4`): 9,216 features, what the first linear layer would take, or their 256 means.
-//! Departure: no dropout, neither here nor when it is tuned.
+//! Also the five convolutions alone, for weights without the linear layers (`conv0 .. conv4`): 9,216
+//! features (the input of the first linear layer), or the means of the 256 channels. Departure: no
+//! dropout, also not in fine-tuning.
 
 use super::Architecture;
 use super::layer::{Conv, Layer, linear, max_pool};

@@ -1,5 +1,5 @@
-//! These networks as frozen backbones: their state dicts, and what torchvision's and
-//! timm's own code does to a picture before them.
+//! The native networks as frozen backbones, with their state dicts and the preprocessing of
+//! torchvision and timm.
 
 use std::path::PathBuf;
 
@@ -35,14 +35,14 @@ static ALEXNET: BackboneInfo = BackboneInfo {
 static ALEXNET_CONV: BackboneInfo = BackboneInfo {
     name: "alexnet-conv",
     width: 9216,
-    what: "AlexNet's five convolutions (torchvision), what its first linear layer takes",
+    what: "AlexNet's five convolutions (torchvision), input of the first linear layer",
     files: &[WeightFile {
         names: &["alexnet_conv.safetensors"],
         sha256: None,
         source: None,
     }],
-    get: "  arrays conv0.weight, conv0.bias .. conv4.bias of torchvision's alexnet (features.0, 3, 6, \
-          8, 10), saved as alexnet_conv.safetensors",
+    get: "  save arrays conv0.weight, conv0.bias .. conv4.bias of torchvision's alexnet (features.0, 3, 6, \
+          8, 10) as alexnet_conv.safetensors",
     open: |files, _| open("alexnet-conv", files),
     ..NATIVE
 };
@@ -128,7 +128,7 @@ const NATIVE: BackboneInfo = BackboneInfo {
     files: &[],
     get: "",
     revision: 1,
-    open: |_, _| Err(Error::content("a backbone without a name")),
+    open: |_, _| Err(Error::content("this backbone cannot be opened")),
 };
 
 struct Native {
@@ -138,7 +138,7 @@ struct Native {
 
 fn open(name: &str, files: &[PathBuf]) -> Result<Box<dyn Backbone>> {
     let [path] = files else {
-        return Err(Error::content(format!("{name} has one file of weights")));
+        return Err(Error::content(format!("{name} needs exactly one weights file")));
     };
     let network = named(name).and_then(|architecture| Network::open(architecture, path));
     let network = network.map_err(|err| Error::content(err.to_string()))?;
@@ -158,7 +158,7 @@ impl Backbone for Native {
         Some(&self.preprocessing)
     }
 
-    // The tensor library shares its work among all threads.
+    // The tensor library uses all threads.
     fn is_single_threaded(&self) -> bool {
         false
     }
@@ -167,7 +167,7 @@ impl Backbone for Native {
         assert_eq!(
             inputs.len(),
             count * self.preprocessing.values(),
-            "inputs of another size"
+            "wrong number of input values"
         );
         Ok(self.network.features(inputs, self.preprocessing.size))
     }

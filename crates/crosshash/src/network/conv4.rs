@@ -1,13 +1,13 @@
-//! Four small blocks of convolution, normalisation, ReLU and pooling, the usual network of few-shot
-//! learning (Vinyals et al., *Matching Networks*, NeurIPS 2016): for small pictures and drawings,
-//! without weights to begin with. 64 features: the mean of the last block.
+//! Four small blocks of convolution, normalisation, ReLU and pooling, the standard network of
+//! few-shot learning (Vinyals et al., *Matching Networks*, NeurIPS 2016): for small pictures and
+//! drawings, trained from scratch. 64 features: the mean of the last block.
 
 use super::Architecture;
 use super::layer::{Conv, Layer, max_pool, norm};
 
 pub(super) const CONV4: Architecture = Architecture {
     name: "conv4",
-    title: "four small convolutions, to be trained from random weights",
+    title: "four small convolutions, trained from random weights",
     width: 64,
     size: 64,
     heads: &[],

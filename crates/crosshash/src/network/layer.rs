@@ -1,7 +1,7 @@
-//! Layers as data: what a network is made of, before it has weights. A network file builds a list
-//! of these; `run.rs` computes them; parameters are named as PyTorch's state dicts name them.
+//! Layer descriptions without weights. A network file builds a list of layers; `run.rs` evaluates
+//! them. Parameters have the names of PyTorch's state dicts.
 
-/// One layer, or a few that belong together.
+/// A layer or block.
 #[derive(Debug, Clone)]
 pub(crate) enum Layer {
     /// A convolution.
@@ -16,10 +16,10 @@ pub(crate) enum Layer {
         size: usize,
         stride: usize,
         padding: usize,
-        /// Whether a window that is only partly inside counts (PyTorch's `ceil_mode`).
+        /// Include windows that are only partly inside (PyTorch's `ceil_mode`).
         ceil: bool,
     },
-    /// The mean over a grid of so many by so many cells, whatever the size before.
+    /// Adaptive average pooling to this many cells per side.
     AveragePool(usize),
     Flatten,
     /// `x W^T + b`.
@@ -28,13 +28,13 @@ pub(crate) enum Layer {
         inputs: usize,
         outputs: usize,
     },
-    /// `relu(body(x) + shortcut(x))`; an empty shortcut is x itself.
+    /// `relu(body(x) + shortcut(x))`; an empty shortcut is the identity.
     Residual {
         name: String,
         body: Vec<Layer>,
         shortcut: Vec<Layer>,
     },
-    /// Squeeze and excitation (Hu et al. 2018): `x * sigmoid(W_2 relu(W_1 mean(x)))`, by channel.
+    /// Squeeze and excitation (Hu et al. 2018): `x * sigmoid(W_2 relu(W_1 mean(x)))` per channel.
     Excite {
         name: String,
         channels: usize,
@@ -42,7 +42,7 @@ pub(crate) enum Layer {
     },
 }
 
-/// The sizes of a convolution; kernels are square.
+/// Sizes of a convolution; kernels are square.
 #[derive(Debug, Clone)]
 pub(crate) struct Conv {
     pub(crate) name: String,
@@ -55,7 +55,7 @@ pub(crate) struct Conv {
     pub(crate) bias: bool,
 }
 
-/// A parameter that a layer wants.
+/// Name, shape and role of a parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Spec {
     pub(crate) name: String,
@@ -63,28 +63,28 @@ pub(crate) struct Spec {
     pub(crate) role: Role,
 }
 
-/// What a parameter does, and so how it starts and whether it is learnt.
+/// Role of a parameter; determines its initial values and whether it is trainable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Of a convolution or a linear layer.
+    /// Weight of a convolution or linear layer.
     Weight,
-    /// Added: 0 at first.
+    /// Additive; initialised to 0.
     Shift,
-    /// Multiplied: 1 at first.
+    /// Multiplicative; initialised to 1.
     Scale,
-    /// The running mean of a normalisation: observed, not learnt.
+    /// Running mean of a normalisation; not trainable.
     Mean,
-    /// Its running variance.
+    /// Running variance of a normalisation; not trainable.
     Variance,
 }
 
 impl Spec {
-    /// Numbers in it.
+    /// Number of values.
     pub(crate) fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Columns when it is kept as a matrix, one row per output; a vector is one row.
+    /// Columns when stored as a matrix with one row per output; a vector is one row.
     pub(crate) fn columns(&self) -> usize {
         match self.shape[..] {
             [n] => n,
@@ -92,14 +92,14 @@ impl Spec {
         }
     }
 
-    /// Whether gradients change it.
-    pub(crate) fn is_learnt(&self) -> bool {
+    /// Whether the parameter is trainable.
+    pub(crate) fn is_trainable(&self) -> bool {
         !matches!(self.role, Role::Mean | Role::Variance)
     }
 }
 
 impl Conv {
-    /// A convolution with bias, as networks without normalisation have it.
+    /// Convolution with bias, for networks without normalisation.
     pub(crate) fn biased(
         name: impl Into<String>,
         [inputs, outputs]: [usize; 2],
@@ -110,7 +110,7 @@ impl Conv {
         Layer::Conv(Conv { name, inputs, outputs, size, stride, padding, groups, bias })
     }
 
-    /// A convolution without bias, as networks with normalisation have it.
+    /// Convolution without bias, for networks with normalisation.
     pub(crate) fn plain(
         name: impl Into<String>,
         [inputs, outputs]: [usize; 2],
@@ -132,13 +132,13 @@ pub(crate) fn linear(name: &str, inputs: usize, outputs: usize) -> Layer {
     Layer::Linear { name: name.into(), inputs, outputs }
 }
 
-/// The highest of a window.
+/// Max pooling.
 pub(crate) fn max_pool(size: usize, stride: usize, padding: usize) -> Layer {
     Layer::MaxPool { size, stride, padding, ceil: false }
 }
 
 impl Layer {
-    /// Its name, if it has parameters.
+    /// Name of the layer, if it has parameters.
     pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Layer::Conv(Conv { name, .. })
@@ -153,18 +153,18 @@ impl Layer {
         }
     }
 
-    /// Adds what it wants to a list.
+    /// Appends the parameters of the layer to a list.
     pub(crate) fn specs(&self, out: &mut Vec<Spec>) {
-        let mut want = |name: String, shape: &[usize], role: Role| {
+        let mut add = |name: String, shape: &[usize], role: Role| {
             out.push(Spec { name, shape: shape.to_vec(), role });
         };
         match self {
             Layer::Conv(conv) => {
                 let Conv { name, inputs, outputs, size, groups, .. } = conv;
                 let shape = [*outputs, inputs / groups, *size, *size];
-                want(format!("{name}.weight"), &shape, Role::Weight);
+                add(format!("{name}.weight"), &shape, Role::Weight);
                 if conv.bias {
-                    want(format!("{name}.bias"), &[*outputs], Role::Shift);
+                    add(format!("{name}.bias"), &[*outputs], Role::Shift);
                 }
             }
             Layer::Norm { name, channels } => {
@@ -174,12 +174,12 @@ impl Layer {
                     ("running_mean", Role::Mean),
                     ("running_var", Role::Variance),
                 ] {
-                    want(format!("{name}.{part}"), &[*channels], role);
+                    add(format!("{name}.{part}"), &[*channels], role);
                 }
             }
             Layer::Linear { name, inputs, outputs } => {
-                want(format!("{name}.weight"), &[*outputs, *inputs], Role::Weight);
-                want(format!("{name}.bias"), &[*outputs], Role::Shift);
+                add(format!("{name}.weight"), &[*outputs, *inputs], Role::Weight);
+                add(format!("{name}.bias"), &[*outputs], Role::Shift);
             }
             Layer::Residual { body, shortcut, .. } => {
                 body.iter().chain(shortcut).for_each(|layer| layer.specs(out));
@@ -189,8 +189,8 @@ impl Layer {
                     [("fc1", inner, channels), ("fc2", channels, inner)]
                 {
                     let shape = [*outputs, *inputs, 1, 1];
-                    want(format!("{name}.{part}.weight"), &shape, Role::Weight);
-                    want(format!("{name}.{part}.bias"), &[*outputs], Role::Shift);
+                    add(format!("{name}.{part}.weight"), &shape, Role::Weight);
+                    add(format!("{name}.{part}.bias"), &[*outputs], Role::Shift);
                 }
             }
             Layer::Relu

@@ -1,8 +1,8 @@
-//! Networks on pictures, in the tensor library: frozen, for features, or tuned within a tower.
+//! Networks on pictures, run by the tensor library: frozen as backbones, or fine-tuned in a tower.
 //!
-//! [`NETWORKS`] is the table; each is a file that lists its layers, with parameters named as
-//! torchvision or timm name them, so that their state dicts are read by name (`state.rs`). To add
-//! one: a file here, a line in the table, its values in `tests/networks.py`.
+//! Each network is a file that lists its layers and an entry in [`NETWORKS`]. Parameters have the
+//! names of torchvision or timm, so that their state dicts can be read (`state.rs`). To add a
+//! network: a file here, a line in the table, reference values in `tests/networks.py`.
 //!
 //! ```
 //! let network = crosshash::network::named("resnet18")?;
@@ -37,7 +37,7 @@ use run::Pass;
 pub(crate) use run::{Observed, Statistics};
 use state::StateDict;
 
-/// Every network, in the order tables print them.
+/// All networks, in the order of printed tables.
 pub const NETWORKS: &[&Architecture] = &[
     &alexnet::ALEXNET,
     &alexnet::CONVOLUTIONS,
@@ -50,24 +50,24 @@ pub const NETWORKS: &[&Architecture] = &[
     &conv4::CONV4,
 ];
 
-/// Numbers a channel that a normalisation moves towards what it observes (PyTorch's).
+/// Momentum of running statistics of batch normalisation (PyTorch's default).
 const MOMENTUM: f32 = 0.1;
-/// Pictures computed at a time where nothing is learnt.
+/// Batch size of inference.
 const BLOCK: usize = 16;
 /// Channels of a picture.
 const CHANNELS: usize = 3;
 
 /// A network without its weights.
 pub struct Architecture {
-    /// The name used in configurations.
+    /// Name used in configurations.
     pub name: &'static str,
-    /// In a few words.
+    /// Short description.
     pub title: &'static str,
     /// Features per picture.
     pub width: usize,
-    /// Height and width of the pictures it is used with.
+    /// Default height and width of pictures.
     pub size: usize,
-    heads: &'static [&'static str], // beginnings of parameters beyond the features
+    heads: &'static [&'static str], // prefixes of classifier parameters, which are not used
     layers: fn() -> Vec<Layer>,
 }
 
@@ -92,13 +92,13 @@ impl PartialEq for Architecture {
 impl Eq for Architecture {}
 
 impl Architecture {
-    /// The layers that can be named to freeze up to, in order.
+    /// Names of the layers up to which the network can be frozen, in order.
     pub fn layers(&self) -> Vec<String> {
         (self.layers)().iter().filter_map(Layer::name).map(str::to_owned).collect()
     }
 
-    /// How many layers there are up to one by name (or by the beginning of some names: `layer2`),
-    /// with those after it that learn nothing.
+    /// Number of layers up to and including the named one (or the last one with this prefix, such
+    /// as `layer2`) and the parameterless layers after it.
     pub(crate) fn up_to(&self, name: &str) -> Result<usize> {
         let layers = (self.layers)();
         let is = |layer: &Layer| {
@@ -115,7 +115,7 @@ impl Architecture {
         Ok(last + 1 + rest.count())
     }
 
-    /// How many layers there are.
+    /// Number of layers.
     pub(crate) fn depth(&self) -> usize {
         (self.layers)().len()
     }
@@ -126,7 +126,7 @@ impl Architecture {
         specs
     }
 
-    /// The names and shapes of its parameters, in order.
+    /// Names and shapes of all parameters, in order.
     pub fn parameters(&self) -> Vec<(String, Vec<usize>)> {
         self.specs().into_iter().map(|spec| (spec.name, spec.shape)).collect()
     }
@@ -138,26 +138,27 @@ pub struct Network {
     architecture: &'static Architecture,
     layers: Vec<Layer>,
     specs: Vec<Spec>,
-    held: BTreeMap<String, Held>,
+    held: BTreeMap<String, Parameter>,
     device: Device, // without autodiff
 }
 
 /// The values of a parameter, as a matrix.
 #[derive(Debug)]
-enum Held {
-    Fixed(Tensor<2>),
-    Learnt(Param),
+enum Parameter {
+    Frozen(Tensor<2>),
+    Trainable(Param),
 }
 
 impl Network {
-    /// Reads weights from a state dict, `.safetensors` or `.pth`; nothing of it is learnt.
+    /// Reads weights from a state dict (`.safetensors` or `.pth`); all parameters are frozen.
     pub fn open(architecture: &'static Architecture, path: &Path) -> Result<Network> {
         let specs = architecture.specs();
         let values = StateDict::open(path)?.read(&specs, architecture.heads)?;
         Ok(Network::fixed(architecture, values))
     }
 
-    /// From values, one list per parameter as [`Architecture::parameters`] has them.
+    /// Creates a network from values, one list per parameter in the order of
+    /// [`Architecture::parameters`].
     pub fn from_values(
         architecture: &'static Architecture,
         values: Vec<Vec<f32>>,
@@ -167,13 +168,13 @@ impl Network {
         if !lengths.eq(values.iter().map(Vec::len)) {
             let name = architecture.name;
             return Err(Error::content(format!(
-                "the weights are not of the sizes of {name}"
+                "the sizes of the weights do not match {name}"
             )));
         }
         Ok(Network::fixed(architecture, values))
     }
 
-    /// With random weights: He's normal ones.
+    /// Random weights (He normal initialisation).
     pub(crate) fn random(
         architecture: &'static Architecture,
         rng: &mut ChaCha8Rng,
@@ -194,7 +195,7 @@ impl Network {
         let device = crate::device::device();
         let specs = architecture.specs();
         let hold = |(spec, values): (&Spec, Vec<f32>)| {
-            (spec.name.clone(), Held::Fixed(matrix(values, spec.columns(), &device)))
+            (spec.name.clone(), Parameter::Frozen(matrix(values, spec.columns(), &device)))
         };
         let held = specs.iter().zip(values).map(hold).collect();
         Network { architecture, layers: (architecture.layers)(), specs, held, device }
@@ -205,35 +206,34 @@ impl Network {
         self.architecture
     }
 
-    /// How many layers it has.
+    /// Number of layers of the network.
     pub(crate) fn depth(&self) -> usize {
         self.layers.len()
     }
 
-    /// Lets everything from a layer on be learnt, from rest.
+    /// Makes all parameters from a layer on trainable, with zero velocity.
     #[must_use]
     pub(crate) fn learning_from(mut self, layer: usize) -> Network {
         let mut specs = Vec::new();
         self.layers[layer..].iter().for_each(|layer| layer.specs(&mut specs));
         let device = self.device.clone().autodiff();
-        for spec in specs.iter().filter(|spec| spec.is_learnt()) {
-            if let Some(Held::Fixed(values)) = self.held.remove(&spec.name) {
+        for spec in specs.iter().filter(|spec| spec.is_trainable()) {
+            if let Some(Parameter::Frozen(values)) = self.held.remove(&spec.name) {
                 let param = Param::new(floats(values), spec.columns(), &device);
-                self.held.insert(spec.name.clone(), Held::Learnt(param));
+                self.held.insert(spec.name.clone(), Parameter::Trainable(param));
             }
         }
         self
     }
 
-    /// The features of pictures given as planes (red, green, blue) of `size` x `size` numbers, one
-    /// picture after the other; by rows of [`Architecture::width`].
+    /// Features of pictures, n x [`Architecture::width`]. `pixels` is n x 3 x `size` x `size`.
     pub fn features(&self, pixels: &[f32], size: usize) -> Vec<f32> {
         let all = 0..self.depth();
         floats(self.apply(&all, Activation::pixels(pixels, size), Statistics::Running))
     }
 
-    /// What some layers give, by rows, without history; block by block where the statistics do not
-    /// depend on it.
+    /// Output of some layers, one row per picture, without gradients. Runs in blocks unless batch
+    /// statistics are used.
     pub(crate) fn apply(
         &self,
         layers: &Range<usize>,
@@ -255,7 +255,7 @@ impl Network {
         }
     }
 
-    /// What the layers give before they are rows: to be kept and gone on from.
+    /// Output of some layers as activations (values and shape), to be cached and continued from.
     pub(crate) fn kept(
         &self,
         layers: &Range<usize>,
@@ -277,8 +277,8 @@ impl Network {
         (out, shape)
     }
 
-    /// What some layers give with the history that a backward pass needs, and what their
-    /// normalisations observed.
+    /// Output of some layers with gradients recorded, and the batch statistics of their
+    /// normalisations.
     pub(crate) fn learn(
         &self,
         layers: &Range<usize>,
@@ -291,13 +291,13 @@ impl Network {
         (out, pass.observed)
     }
 
-    /// Moves running statistics towards what was observed.
+    /// Updates running statistics with batch statistics.
     pub(crate) fn observe(&mut self, observed: Vec<Observed>) {
         for Observed { name, mean, variance, count } in observed {
-            // The running variance is that of the sample.
+            // The running variance is unbiased.
             let sample = count as f32 / (count.max(2) - 1) as f32;
             let mut towards = |part: &str, to: Tensor<1>| {
-                if let Some(Held::Fixed(value)) =
+                if let Some(Parameter::Frozen(value)) =
                     self.held.get_mut(&format!("{name}.{part}"))
                 {
                     let columns = value.dims()[1];
@@ -310,13 +310,13 @@ impl Network {
         }
     }
 
-    /// Adds the gradients of a backward pass to sums, one per learnt parameter in order of names.
+    /// Adds the gradients of a backward pass to `sums`, one per trainable parameter in name order.
     pub(crate) fn collect(&self, grads: &mut Gradients, sums: &mut Vec<Option<Vec<f32>>>) {
-        let learnt = self.held.values().filter_map(|held| match held {
-            Held::Learnt(param) => Some(param),
-            Held::Fixed(_) => None,
+        let trainable = self.held.values().filter_map(|held| match held {
+            Parameter::Trainable(param) => Some(param),
+            Parameter::Frozen(_) => None,
         });
-        for (at, param) in learnt.enumerate() {
+        for (at, param) in trainable.enumerate() {
             if sums.len() == at {
                 sums.push(None);
             }
@@ -328,33 +328,33 @@ impl Network {
         }
     }
 
-    /// One step along such sums.
+    /// One optimiser step with summed gradients.
     pub(crate) fn step(&mut self, sums: Vec<Option<Vec<f32>>>, sgd: Sgd) {
-        let learnt = self.held.values_mut().filter_map(|held| match held {
-            Held::Learnt(param) => Some(param),
-            Held::Fixed(_) => None,
+        let trainable = self.held.values_mut().filter_map(|held| match held {
+            Parameter::Trainable(param) => Some(param),
+            Parameter::Frozen(_) => None,
         });
-        for (param, sum) in learnt.zip(sums) {
+        for (param, sum) in trainable.zip(sums) {
             if let Some(sum) = sum {
                 param.follow(&sum, sgd);
             }
         }
     }
 
-    /// The names of all parameters, in order.
+    /// Names of all parameters, in order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.specs.iter().map(|spec| spec.name.as_str())
     }
 
-    /// Every parameter as it is now, in order; velocities, where asked for, of what is learnt.
+    /// Current values of all parameters, in order; with `moving`, also velocities of trainable ones.
     pub(crate) fn matrices(&self, moving: bool) -> Vec<Matrix> {
         let matrix = |spec: &Spec| {
             let (values, velocity) = match &self.held[&spec.name] {
-                Held::Fixed(value) => (floats(value.clone()), Vec::new()),
-                Held::Learnt(param) if moving => {
+                Parameter::Frozen(value) => (floats(value.clone()), Vec::new()),
+                Parameter::Trainable(param) if moving => {
                     (param.values(), param.velocity().to_vec())
                 }
-                Held::Learnt(param) => (param.values(), Vec::new()),
+                Parameter::Trainable(param) => (param.values(), Vec::new()),
             };
             Matrix {
                 name: spec.name.clone().into(),
@@ -366,7 +366,7 @@ impl Network {
         self.specs.iter().map(matrix).collect()
     }
 
-    /// Sets every parameter, as [`Network::matrices`] gave them; false if they do not fit.
+    /// Restores all parameters from [`Network::matrices`]; returns false if they do not match.
     pub(crate) fn restore(&mut self, matrices: Vec<Matrix>) -> bool {
         if matrices.len() != self.specs.len() {
             return false;
@@ -380,14 +380,18 @@ impl Network {
                 return false;
             }
             let held = match &self.held[&spec.name] {
-                Held::Fixed(_) => Held::Fixed(matrix(m.values, m.columns, &self.device)),
-                Held::Learnt(_) => {
+                Parameter::Frozen(_) => {
+                    Parameter::Frozen(matrix(m.values, m.columns, &self.device))
+                }
+                Parameter::Trainable(_) => {
                     let still = vec![0.0; m.values.len()];
                     let velocity = if m.velocity.is_empty() { still } else { m.velocity };
                     if velocity.len() != m.values.len() {
                         return false;
                     }
-                    Held::Learnt(Param::resume(m.values, velocity, m.columns, &autodiff))
+                    Parameter::Trainable(Param::resume(
+                        m.values, velocity, m.columns, &autodiff,
+                    ))
                 }
             };
             self.held.insert(spec.name.clone(), held);
@@ -395,20 +399,20 @@ impl Network {
         true
     }
 
-    /// Whether all weights are numbers.
+    /// Whether all weights are finite.
     pub(crate) fn is_finite(&self) -> bool {
         self.held.values().all(|held| match held {
-            Held::Fixed(_) => true, // checked when they were read
-            Held::Learnt(param) => param.values().iter().all(|x| x.is_finite()),
+            Parameter::Frozen(_) => true, // checked when they were read
+            Parameter::Trainable(param) => param.values().iter().all(|x| x.is_finite()),
         })
     }
 
     fn param(&self, name: &str, learning: bool) -> Tensor<2> {
         match &self.held[name] {
-            Held::Fixed(value) if learning => value.clone().autodiff(),
-            Held::Fixed(value) => value.clone(),
-            Held::Learnt(param) if learning => param.leaf(),
-            Held::Learnt(param) => param.leaf().inner(),
+            Parameter::Frozen(value) if learning => value.clone().autodiff(),
+            Parameter::Frozen(value) => value.clone(),
+            Parameter::Trainable(param) if learning => param.leaf(),
+            Parameter::Trainable(param) => param.leaf().inner(),
         }
     }
 }
@@ -423,7 +427,7 @@ fn rows(x: Tensor<4>) -> Tensor<2> {
     x.reshape([n, channels * height * width])
 }
 
-/// What goes into some layers: pictures, or what layers before them gave.
+/// Input of some layers: pictures, or the output of previous layers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Activation<'a> {
     values: &'a [f32],
@@ -443,7 +447,7 @@ impl<'a> Activation<'a> {
         self.values.len() / self.shape.iter().product::<usize>().max(1)
     }
 
-    /// Some of the items.
+    /// A range of items.
     pub(crate) fn slice(self, items: Range<usize>) -> Activation<'a> {
         let each: usize = self.shape.iter().product();
         Activation { values: &self.values[items.start * each..items.end * each], ..self }

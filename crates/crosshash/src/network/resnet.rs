@@ -1,4 +1,4 @@
-//! ResNet-18 and ResNet-50 as torchvision (and timm) have them (He et al., *Deep Residual Learning
+//! ResNet-18 and ResNet-50 as in torchvision and timm (He et al., *Deep Residual Learning
 //! for Image Recognition*, CVPR 2016): 512 and 2,048 features, the mean of the last block. The
 //! stride of a bottleneck is on its 3 x 3 convolution, as in torchvision.
 
@@ -23,7 +23,7 @@ pub(super) const RESNET50: Architecture = Architecture {
     layers: || network([3, 4, 6, 3], 4, &|block| bottleneck(&block, [1, 64], None)),
 };
 
-/// Where a block stands.
+/// Name and sizes of a block.
 pub(super) struct Block {
     pub(super) name: String,
     pub(super) inputs: usize,
@@ -80,7 +80,8 @@ fn basic(block: &Block) -> Layer {
     residual(block, *planes, body)
 }
 
-/// 1 x 1, 3 x 3 in groups, 1 x 1; `excite` names a squeeze and excitation after them.
+/// Convolutions of 1 x 1, 3 x 3 (grouped) and 1 x 1; `excite` is the name of a squeeze-and-excitation
+/// layer after them.
 pub(super) fn bottleneck(
     block: &Block,
     [groups, width]: [usize; 2],
@@ -105,7 +106,7 @@ pub(super) fn bottleneck(
     residual(block, outputs, body)
 }
 
-/// A block with the shortcut it needs.
+/// A residual block with its shortcut.
 fn residual(block: &Block, outputs: usize, body: Vec<Layer>) -> Layer {
     let Block { name, inputs, stride, .. } = block;
     let same = *stride == 1 && *inputs == outputs;

@@ -1,4 +1,4 @@
-//! Layers computed by the tensor library, with or without the history that gradients need.
+//! Evaluates layers with the tensor library, with or without recording gradients.
 
 use burn_tensor::Tensor;
 use burn_tensor::activation::{relu, sigmoid};
@@ -10,20 +10,20 @@ use burn_tensor::ops::{ConvOptions, MaxPoolOptions};
 use super::Network;
 use super::layer::{Conv, Layer};
 
-/// PyTorch's.
+/// Epsilon of batch normalisation (PyTorch's default).
 const EPSILON: f64 = 1e-5;
 
-/// Which statistics a normalisation takes.
+/// Statistics used by batch normalisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Statistics {
-    /// Those it has observed before.
+    /// Running statistics.
     Running,
-    /// Those of the batch at hand, which it observes.
+    /// Batch statistics, which also update the running statistics.
     Batch,
 }
 
-/// What a normalisation observed: its name, means, variances (of the population) and from how many
-/// numbers a channel.
+/// Batch statistics of a normalisation: name, mean, biased variance, and number of values per
+/// channel.
 #[derive(Debug)]
 pub(crate) struct Observed {
     pub(crate) name: String,
@@ -32,10 +32,10 @@ pub(crate) struct Observed {
     pub(crate) count: usize,
 }
 
-/// One way through some layers.
+/// One evaluation of some layers.
 pub(super) struct Pass<'n> {
     network: &'n Network,
-    learning: bool, // parameters bring their history
+    learning: bool, // record gradients of parameters
     statistics: Statistics,
     pub(super) observed: Vec<Observed>,
 }
@@ -67,9 +67,10 @@ impl<'n> Pass<'n> {
             }
             Layer::AveragePool(cells) => {
                 let [_, _, height, width] = x.dims();
-                match [height, width] == [*cells; 2] {
-                    true => x,
-                    false => adaptive_avg_pool2d(x, [*cells; 2]),
+                if [height, width] == [*cells; 2] {
+                    x
+                } else {
+                    adaptive_avg_pool2d(x, [*cells; 2])
                 }
             }
             Layer::Flatten => {

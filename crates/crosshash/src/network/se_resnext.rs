@@ -1,10 +1,10 @@
 //! SE-ResNeXt-101, 32 groups of 4 (Hu et al., *Squeeze-and-Excitation Networks*, CVPR 2018, on Xie
 //! et al., *Aggregated Residual Transformations*, CVPR 2017): 2,048 features.
 //!
-//! Two state dicts go by that name. timm's `seresnext101_32x4d` is named like a ResNet, with `se`;
-//! `legacy_seresnext101_32x4d` (before that `se_resnext101_32x4d` of pretrainedmodels, which is
-//! what there was when the paper was written) begins with `layer0`, says `se_module`, and pools
-//! its stem with windows that stand out at the end. Both are here.
+//! There are two variants of the state dict. timm's `seresnext101_32x4d` uses the names of a ResNet
+//! and `se`; `legacy_seresnext101_32x4d` (formerly `se_resnext101_32x4d` of pretrainedmodels, the
+//! version available when the paper was written) uses `layer0` and `se_module`, and its stem pools
+//! with `ceil_mode`. Both are supported.
 
 use super::Architecture;
 use super::layer::{Conv, Layer, norm};

@@ -1,9 +1,9 @@
-//! State dicts: named arrays of a network, from `.safetensors` or from what `torch.save` wrote
-//! (`.pth`, `.pt`, `.bin`). A pickle is parsed as data and never run: what is no tensor, list or
-//! dictionary in it is refused by the reader (`pytorch-reader`, of the tensor library's authors).
+//! State dicts: named arrays of a network, from `.safetensors` or `torch.save` (`.pth`, `.pt`, `.bin`).
+//! A pickle is parsed as data and never executed: the reader (`pytorch-reader`) rejects everything
+//! except tensors, lists and dictionaries.
 //!
-//! Arrays are found by name, whatever stands before all names (`module.`, `state_dict.`), and read
-//! when they are asked for. What is missing, not expected or of another shape is said by name.
+//! Arrays are found by name, ignoring a common prefix (`module.`, `state_dict.`), and read on demand.
+//! Errors list missing arrays, unexpected arrays and wrong shapes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use super::layer::Spec;
 use crate::data::Bytes;
 use crate::{Error, Result};
 
-/// What wrappers and training scripts put before names.
+/// Name prefixes added by wrappers and training scripts.
 const BEFORE: [&str; 6] =
     ["", "module.", "state_dict.", "state_dict.module.", "model.", "model_state_dict."];
-/// How many names of a kind an error lists.
+/// Maximum number of names per kind in an error.
 const LISTED: usize = 8;
 
 /// An open file of named arrays.
@@ -35,18 +35,18 @@ enum Source {
 }
 
 impl StateDict {
-    /// Opens a file by what it begins with, not by its ending.
+    /// Opens a file; the format is detected by its first bytes.
     pub(crate) fn open(path: &Path) -> Result<StateDict> {
         let bytes = Bytes::open(path)?;
-        // torch.save writes a zip, before 1.6 a pickle (protocol 2), long ago a tar.
+        // torch.save writes a zip file; before version 1.6 a pickle (protocol 2).
         let torch = bytes.starts_with(b"PK") || bytes.starts_with(&[0x80, 2]);
         let opened = if torch { torch_file(path) } else { safe_file(bytes) };
         let (shapes, source) = opened.map_err(|err| err.at(path))?;
         Ok(StateDict { path: path.to_owned(), shapes, source })
     }
 
-    /// The arrays that are wanted, in order; `heads` are beginnings of names that may be there or
-    /// not, and are not read.
+    /// Reads the arrays in `wanted`, in order. `heads` are prefixes of optional arrays, which are
+    /// ignored.
     pub(crate) fn read(&self, wanted: &[Spec], heads: &[&str]) -> Result<Vec<Vec<f32>>> {
         let before = self.before(wanted);
         let key = |spec: &Spec| format!("{before}{}", spec.name);
@@ -55,7 +55,7 @@ impl StateDict {
             match self.shapes.get(&key(spec)) {
                 None => missing.push(spec.name.clone()),
                 Some(shape) if *shape != spec.shape => misshapen
-                    .push(format!("{} is {shape:?}, wanted {:?}", spec.name, spec.shape)),
+                    .push(format!("{} is {shape:?}, expected {:?}", spec.name, spec.shape)),
                 Some(_) => {}
             }
         }
@@ -69,19 +69,16 @@ impl StateDict {
             .filter(|name| !heads.iter().any(|head| name.starts_with(head)))
             .map(str::to_owned)
             .collect();
-        let faults: Vec<String> = [
-            ("missing", missing),
-            ("of another shape", misshapen),
-            ("not expected", unexpected),
-        ]
-        .into_iter()
-        .filter(|(_, names)| !names.is_empty())
-        .map(|(what, names)| listed(what, &names))
-        .collect();
+        let faults: Vec<String> =
+            [("missing", missing), ("wrong shape", misshapen), ("unexpected", unexpected)]
+                .into_iter()
+                .filter(|(_, names)| !names.is_empty())
+                .map(|(what, names)| listed(what, &names))
+                .collect();
         if !faults.is_empty() {
             let what = format!(
-                "the weights are not of this network: {}; give the file of the same network, or \
-                 the network of this file",
+                "the weights do not match this network: {}; use weights of the same network, or \
+                 choose the network of this file",
                 faults.join("; ")
             );
             return Err(Error::content(what).at(&self.path));
@@ -89,14 +86,14 @@ impl StateDict {
         wanted.iter().map(|spec| self.array(&key(spec))).collect()
     }
 
-    /// What stands before every name: that which finds most.
+    /// The name prefix that matches the most arrays.
     fn before(&self, wanted: &[Spec]) -> &'static str {
         let found = |before: &str| {
             let there =
                 |spec: &&Spec| self.shapes.contains_key(&format!("{before}{}", spec.name));
             wanted.iter().filter(there).count()
         };
-        // The first of those that find as many.
+        // The first of the best.
         BEFORE.into_iter().rev().max_by_key(|before| found(before)).unwrap_or("")
     }
 
@@ -109,16 +106,16 @@ impl StateDict {
         match values.iter().find(|x| !x.is_finite()) {
             None => Ok(values),
             Some(value) => {
-                Err(Error::content(format!("{name} holds {value}: it is damaged"))
+                Err(Error::content(format!("{name} contains {value}: the file is damaged"))
                     .at(&self.path))
             }
         }
     }
 }
 
-type LoadedDataset = (BTreeMap<String, Vec<usize>>, Source);
+type OpenFile = (BTreeMap<String, Vec<usize>>, Source);
 
-fn safe_file(bytes: Bytes) -> Result<LoadedDataset> {
+fn safe_file(bytes: Bytes) -> Result<OpenFile> {
     let file = SafeTensors::deserialize(&bytes).map_err(not_safe)?;
     let shapes =
         file.tensors().into_iter().map(|(name, view)| (name, view.shape().to_vec()));
@@ -126,15 +123,13 @@ fn safe_file(bytes: Bytes) -> Result<LoadedDataset> {
 }
 
 fn not_safe(err: safetensors::SafeTensorError) -> Error {
-    Error::content(format!(
-        "neither a safetensors file ({err}) nor one that torch.save wrote"
-    ))
+    Error::content(format!("neither a safetensors file ({err}) nor a file of torch.save"))
 }
 
-fn torch_file(path: &Path) -> Result<LoadedDataset> {
+fn torch_file(path: &Path) -> Result<OpenFile> {
     let reader = PytorchReader::new(path).map_err(|err| {
         Error::content(format!(
-            "not a state dict that can be read without running it ({err}); save it anew with \
+            "not a state dict that can be read without executing it ({err}); save it again with \
              torch.save(model.state_dict(), FILE) or as safetensors"
         ))
     })?;
@@ -160,8 +155,7 @@ fn torch_values(tensor: &pytorch_reader::Tensor) -> Result<Vec<f32>> {
     floats(tensor.dtype(), &tensor.read()?, &tensor.name)
 }
 
-/// Floats of any width as single ones. (Both formats keep the lowest byte first; big machines
-/// would have to turn what the torch reader gives.)
+/// Converts floats of any precision to f32. Both formats are little-endian.
 fn floats(kind: DType, bytes: &[u8], name: &str) -> Result<Vec<f32>> {
     #[expect(clippy::cast_possible_truncation, reason = "weights are single")]
     let eight = |b: &[u8]| {
@@ -211,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_holds_the_same_numbers() {
+    fn all_formats_contain_the_same_values() {
         let read = |name: &str| {
             StateDict::open(&fixture(name)).unwrap().read(&wanted(), &["head."]).unwrap()
         };
@@ -227,26 +221,26 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn errors_list_mismatched_arrays() {
         let file = StateDict::open(&fixture("zip.pth")).unwrap();
         let mut other = wanted();
         other[0].shape = vec![2, 3];
         other[1].name = "two.bias".into();
         let err = file.read(&other, &[]).unwrap_err().to_string();
         for part in [
-            "zip.pth: the weights are not of this network",
+            "zip.pth: the weights do not match this network",
             "missing: two.bias",
-            "of another shape: one.weight is [3, 2], wanted [2, 3]",
-            "not expected: head.weight, one.bias",
+            "wrong shape: one.weight is [3, 2], expected [2, 3]",
+            "unexpected: head.weight, one.bias",
         ] {
             assert!(err.contains(part), "{part} in {err}");
         }
     }
 
     #[test]
-    fn pickles_are_never_run() {
+    fn pickles_are_never_executed() {
         for name in ["evil.pth", "plain.pth"] {
-            // It would make this file if anything ran it.
+            // Executing the pickle would create this file.
             let trace = Path::new("/tmp/crosshash-was-run");
             if let Ok(file) = StateDict::open(&fixture(name)) {
                 let _ = file.read(&wanted(), &["head."]);

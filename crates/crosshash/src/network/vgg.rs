@@ -1,6 +1,6 @@
-//! VGG-16 as torchvision has it, configuration D without normalisation (Simonyan and Zisserman,
+//! VGG-16 as in torchvision, configuration D without normalisation (Simonyan and Zisserman,
 //! *Very Deep Convolutional Networks for Large-Scale Image Recognition*, ICLR 2015): 4,096
-//! features, what its last but one linear layer gives after ReLU. Departure: no dropout.
+//! features: the output of the second linear layer after ReLU. Departure: no dropout.
 
 use super::Architecture;
 use super::layer::{Conv, Layer, linear, max_pool};
@@ -14,7 +14,7 @@ pub(super) const VGG16: Architecture = Architecture {
     layers,
 };
 
-/// Channels of the convolutions; 0 is a pooling.
+/// Output channels of the convolutions; 0 is a pooling layer.
 const PLAN: [usize; 18] =
     [64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0];
 
@@ -26,7 +26,7 @@ fn layers() -> Vec<Layer> {
             layers.push(max_pool(2, 2, 0));
             continue;
         }
-        // Its place in torchvision's list is its place in ours.
+        // The index of the layer is the same as in torchvision.
         let name = format!("features.{}", layers.len());
         layers.push(Conv::biased(name, [inputs, outputs], [3, 1, 1]));
         layers.push(Layer::Relu);

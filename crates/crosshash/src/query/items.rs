@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// The items of a file.
 #[derive(Debug, Clone)]
 pub struct QueryItems {
-    /// Their features, as the model takes them.
+    /// Their features, as the model expects them.
     pub features: Features,
     /// Their ids, for pictures that have a path.
     pub ids: Option<Vec<String>>,

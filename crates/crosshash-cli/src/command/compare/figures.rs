@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use crosshash::cosine_eval::Judged;
+use crosshash::cosine_eval::DirectionMetrics;
 use crosshash::method::Learning;
 
 use super::{Row, Table, Trial};
@@ -35,7 +35,9 @@ pub(crate) fn draw(folder: &Path, table: &Table) -> Result<Vec<PathBuf>> {
     )?;
     let title = "MAP by code length; bars: one standard deviation over seeds".to_owned();
     one("bits.svg", title, table.directions.iter().map(|d| by_bits(table, d)).collect())?;
-    let curve = |x: &'static str, y: &'static str, of: fn(&Judged) -> Vec<Point>| {
+    let curve = |x: &'static str,
+                 y: &'static str,
+                 of: fn(&DirectionMetrics) -> Vec<Point>| {
         let panel = |direction: &(String, String)| {
             let series = longest.iter().filter_map(|row| {
                 let mut found = row.trials.first()?.directions.iter();

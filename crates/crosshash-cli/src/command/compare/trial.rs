@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use crosshash::cosine_eval::{Judged, Outputs, every_direction_by_cosine};
+use crosshash::cosine_eval::{DirectionMetrics, Outputs, every_direction_by_cosine};
 use crosshash::data::{LoadedDataset, Split, View};
 use crosshash::encode::Encoder as _;
 use crosshash::evaluate::every_direction;
@@ -47,7 +47,7 @@ pub(crate) struct Trial {
     /// Items encoded per second.
     pub(crate) coded_per_second: Option<f64>,
     /// The evaluation of the queries in every direction; empty with --validation-only.
-    pub(crate) directions: Vec<Judged>,
+    pub(crate) directions: Vec<DirectionMetrics>,
 }
 
 /// The end of an epoch.
@@ -144,7 +144,8 @@ fn evaluate(
         let progress = Progress::new("evaluating directions", coded.len() * coded.len());
         let found =
             every_direction(&coded, &Options::default(), &|done| progress.set(done))?;
-        trial.directions = found.iter().map(|one| Judged::of(one, &TOP)).collect();
+        trial.directions =
+            found.iter().map(|one| DirectionMetrics::of(one, &TOP)).collect();
     } else {
         let width = model.bits().get();
         let all = outputs(model, opened, split)?;

@@ -9,7 +9,7 @@ use super::loss::{Pairs, Part};
 use super::sampler::BatchIndices;
 use crate::config::Config;
 use crate::data::{Features, KeptWords, TextAugmentation, TokenizedTexts, Training};
-use crate::image_rows::{Augment, Look};
+use crate::image_rows::{Augment, AugmentSeed};
 use crate::method::ModalityData;
 use crate::method::jcch_plus::Plus;
 use crate::optimise::Sgd;
@@ -111,7 +111,7 @@ impl ModalityTrainer {
             let kept = texts.draw(items, *how, &mut rng);
             return Ok((Batch::Sparse(texts.rows(&kept)?), Some(kept)));
         }
-        let look = Look { seed: self.seed, epoch: at.epoch, step: at.step };
+        let look = AugmentSeed { seed: self.seed, epoch: at.epoch, step: at.step };
         Ok((self.data.rows.training_batch(items, look, self.augment)?, None))
     }
 
