@@ -246,7 +246,7 @@ fn matrix_codes(
         )));
     }
     let mut words = vec![0_u64; rows * bits.words()];
-    let mut seen = Seen::default();
+    let mut seen = SignValues::default();
     npy.each(|row, column, value| {
         let on = if real {
             sign(row, column, value)?
@@ -279,12 +279,12 @@ fn sign(row: usize, column: usize, value: f64) -> Result<bool> {
 
 /// Which of -1 and 0 occurred, and where first: a code matrix has one of them at most.
 #[derive(Default)]
-struct Seen {
+struct SignValues {
     minus: Option<(usize, usize)>,
     zero: Option<(usize, usize)>,
 }
 
-impl Seen {
+impl SignValues {
     fn note(&mut self, row: usize, column: usize, value: f64) -> Result<()> {
         if value == 1.0 {
             Ok(())

@@ -5,7 +5,7 @@ use crosshash_codes::{BitOrder, Bits, Codes, hex};
 use serde_json::{Map, Value};
 
 use super::error::{ApiError, ApiResult};
-use super::payload::Shown;
+use super::payload::DisplayFields;
 use super::run::ServedModel;
 
 /// What an item shows.
@@ -32,7 +32,7 @@ impl ItemView {
             (model.shown.text(modality, id), Map::new(), has_picture)
         } else {
             let (shown, has_picture) =
-                Shown::decode(payload).map_err(ApiError::internal)?;
+                DisplayFields::decode(payload).map_err(ApiError::internal)?;
             (shown.text, shown.meta, has_picture)
         };
         let code = snapshot.code(item).map_err(ApiError::internal)?;

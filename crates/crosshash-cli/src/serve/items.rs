@@ -17,7 +17,7 @@ use super::body;
 use super::error::{ApiError, ApiResult};
 use super::item_view::{ItemView, find, from_hex};
 use super::modality_index::ModalityIndex;
-use super::payload::{Payload, Shown, Source};
+use super::payload::{DisplayFields, Payload, Source};
 use super::query::{self, ItemId, accepted_kinds, encode, index};
 use super::run::ServedModel;
 use super::state::App;
@@ -205,7 +205,7 @@ impl Item {
         let labels = self.labels.iter().map(number).collect::<ApiResult<Vec<u32>>>()?;
         let code = self.encoded(model, modality, picture.as_deref(), &place)?;
         let payload = Payload {
-            shown: Shown { text: self.text.clone(), meta: self.meta.clone() },
+            shown: DisplayFields { text: self.text.clone(), meta: self.meta.clone() },
             source: Source {
                 features: self.features.clone(),
                 code: self.code.clone(),

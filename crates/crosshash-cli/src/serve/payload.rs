@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 /// What an item shows, apart from its picture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Shown {
+pub(crate) struct DisplayFields {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) text: Option<String>,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
@@ -35,7 +35,7 @@ pub(crate) struct Source {
 /// A payload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Payload {
-    pub(crate) shown: Shown,
+    pub(crate) shown: DisplayFields,
     pub(crate) source: Source,
     pub(crate) picture: Option<Vec<u8>>,
 }
@@ -64,9 +64,9 @@ impl Payload {
     }
 }
 
-impl Shown {
+impl DisplayFields {
     /// What an item shows, and whether it has a picture.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<(Shown, bool)> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(DisplayFields, bool)> {
         let [shown, _, picture] = parts(bytes)?;
         Ok((serde_json::from_slice(shown)?, !picture.is_empty()))
     }
@@ -106,7 +106,7 @@ mod tests {
             payload.picture = file;
             let bytes = payload.encode().unwrap();
             assert_eq!(Payload::decode(&bytes).unwrap(), payload);
-            let (shown, has_picture) = Shown::decode(&bytes).unwrap();
+            let (shown, has_picture) = DisplayFields::decode(&bytes).unwrap();
             assert_eq!((&shown, has_picture), (&payload.shown, payload.picture.is_some()));
             assert_eq!(picture(&bytes).unwrap(), payload.picture.as_deref());
             for cut in 0..bytes.len() - 3 {

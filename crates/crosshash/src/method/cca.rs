@@ -10,7 +10,7 @@
 //! singular values are the correlations rho. Covariances are of the paired training items,
 //! centred on them. Departures: a ridge of `cca.ridge` times the mean variance; more than two
 //! modalities by the sum of all correlations (`views.rs`); more bits than directions by a random
-//! projection of the directions (`once.rs`).
+//! projection of the directions (`closed_form.rs`).
 
 use serde::{Deserialize, Serialize};
 

@@ -7,7 +7,7 @@
 //!
 //! If all modalities have rows of one width they may live in one space (embeddings of one model):
 //! then one C is pooled over them, each centred by itself, and codes can be compared across. If
-//! not, each has its own, and across modalities codes are at chance. Spare bits as in `once.rs`.
+//! not, each has its own, and across modalities codes are at chance. Spare bits as in `closed_form.rs`.
 
 use super::closed_form::{self, Linear, Solution, towers};
 use super::views::{View, covariance};

@@ -7,7 +7,7 @@
 //! Where all modalities have rows of one width (and so may live in one space) the features are
 //! chosen together, by the sum of their variances, and codes can be compared across; elsewhere
 //! across is at chance. No paper: folklore (binary quantisation of embeddings). Departure: of more
-//! features than bits the widest are taken; for spare bits see `once.rs`.
+//! features than bits the widest are taken; for spare bits see `closed_form.rs`.
 
 use super::closed_form::{self, Linear, Solution, towers};
 use super::pca::one_space;

@@ -2,7 +2,7 @@
 //!
 //! Each network is a file that lists its layers and an entry in [`NETWORKS`]. Parameters have the
 //! names of torchvision or timm, so that their state dicts can be read (`state.rs`). To add a
-//! network: a file here, a line in the table, reference values in `tests/networks.py`.
+//! network: a file here, a line in the table, reference values in `tests/networks.rs`.
 //!
 //! ```
 //! let network = crosshash::network::named("resnet18")?;

@@ -3,7 +3,7 @@
 //!
 //! 1. Codes of the training items whose Hamming distances follow the labels (`codes.rs`).
 //! 2. Per modality and bit a kernel logistic regression from features to those codes
-//!    (`regression.rs`), on RBF features of nearness to some centres (`kernel.rs` of the crate):
+//!    (`regression.rs`), on RBF features of nearness to some centres (`rbf.rs`):
 //!    centres by k-means (seph-km) or drawn from the training items (seph-rnd).
 //! 3. Unseen items: sgn(k(x) w), each modality by itself.
 //!
