@@ -41,7 +41,7 @@ pub enum Error {
     #[error(
         "id {id:?} occurs twice in modality {modality}: items {first} and {second}; ids name one item each"
     )]
-    TwiceId {
+    DuplicateId {
         /// The modality.
         modality: String,
         /// The id.

@@ -22,7 +22,7 @@ pub struct Dense {
 
 /// The type of the values in a mapped file (little-endian).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Number {
+pub enum ValueType {
     /// IEEE half precision.
     F16,
     /// IEEE single precision.
@@ -47,14 +47,14 @@ pub enum Number {
     I64,
 }
 
-impl Number {
+impl ValueType {
     /// Size of a value in bytes.
     pub fn size(self) -> usize {
         match self {
-            Number::U8 | Number::I8 => 1,
-            Number::F16 | Number::U16 | Number::I16 => 2,
-            Number::F32 | Number::U32 | Number::I32 => 4,
-            Number::F64 | Number::U64 | Number::I64 => 8,
+            ValueType::U8 | ValueType::I8 => 1,
+            ValueType::F16 | ValueType::U16 | ValueType::I16 => 2,
+            ValueType::F32 | ValueType::U32 | ValueType::I32 => 4,
+            ValueType::F64 | ValueType::U64 | ValueType::I64 => 8,
         }
     }
 
@@ -67,20 +67,20 @@ impl Number {
     /// Reads a value; NaN if the number of bytes is wrong.
     pub(crate) fn wide(self, bytes: &[u8]) -> f64 {
         match (self, bytes) {
-            (Number::U8, &[a]) => f64::from(a),
-            (Number::I8, &[a]) => f64::from(i8::from_le_bytes([a])),
-            (Number::F16, &[a, b]) => f16::from_le_bytes([a, b]).to_f64(),
-            (Number::U16, &[a, b]) => f64::from(u16::from_le_bytes([a, b])),
-            (Number::I16, &[a, b]) => f64::from(i16::from_le_bytes([a, b])),
-            (Number::F32, &[a, b, c, d]) => f64::from(f32::from_le_bytes([a, b, c, d])),
-            (Number::U32, &[a, b, c, d]) => f64::from(u32::from_le_bytes([a, b, c, d])),
-            (Number::I32, &[a, b, c, d]) => f64::from(i32::from_le_bytes([a, b, c, d])),
+            (ValueType::U8, &[a]) => f64::from(a),
+            (ValueType::I8, &[a]) => f64::from(i8::from_le_bytes([a])),
+            (ValueType::F16, &[a, b]) => f16::from_le_bytes([a, b]).to_f64(),
+            (ValueType::U16, &[a, b]) => f64::from(u16::from_le_bytes([a, b])),
+            (ValueType::I16, &[a, b]) => f64::from(i16::from_le_bytes([a, b])),
+            (ValueType::F32, &[a, b, c, d]) => f64::from(f32::from_le_bytes([a, b, c, d])),
+            (ValueType::U32, &[a, b, c, d]) => f64::from(u32::from_le_bytes([a, b, c, d])),
+            (ValueType::I32, &[a, b, c, d]) => f64::from(i32::from_le_bytes([a, b, c, d])),
             (_, eight) => {
                 let Ok(eight) = <[u8; 8]>::try_from(eight) else { return f64::NAN };
                 match self {
-                    Number::F64 => f64::from_le_bytes(eight),
-                    Number::U64 => u64::from_le_bytes(eight) as f64,
-                    Number::I64 => i64::from_le_bytes(eight) as f64,
+                    ValueType::F64 => f64::from_le_bytes(eight),
+                    ValueType::U64 => u64::from_le_bytes(eight) as f64,
+                    ValueType::I64 => i64::from_le_bytes(eight) as f64,
                     _ => f64::NAN,
                 }
             }
@@ -98,7 +98,7 @@ struct Block {
 #[derive(Clone)]
 enum Store {
     Floats(Arc<[f32]>),
-    Raw { bytes: Bytes, offset: usize, number: Number, by_columns: bool },
+    Raw { bytes: Bytes, offset: usize, number: ValueType, by_columns: bool },
 }
 
 /// The layout of a mapped array.
@@ -106,7 +106,7 @@ pub(crate) struct Layout {
     pub(crate) rows: usize,
     pub(crate) width: usize,
     pub(crate) offset: usize,
-    pub(crate) number: Number,
+    pub(crate) number: ValueType,
     /// Column-major (Fortran, MATLAB) instead of row-major.
     pub(crate) by_columns: bool,
 }
@@ -127,7 +127,8 @@ impl Dense {
         check_whole(width, values.len())?;
         let rows = values.len() / width;
         let bytes = Bytes::Owned(values.into());
-        let store = Store::Raw { bytes, offset: 0, number: Number::U8, by_columns: false };
+        let store =
+            Store::Raw { bytes, offset: 0, number: ValueType::U8, by_columns: false };
         Ok(Dense::of(width, rows, store, None))
     }
 

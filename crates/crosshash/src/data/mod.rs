@@ -42,7 +42,7 @@ mod training;
 
 pub(crate) use bytes::Bytes;
 pub use crosshash_features::{PicturePlace, Pictures, Raster, descriptor};
-pub use dense::{Dense, Number};
+pub use dense::{Dense, ValueType};
 pub use features::{Features, Texts};
 pub use limits::ReadLimits;
 pub use manifest::{

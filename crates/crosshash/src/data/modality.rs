@@ -44,7 +44,7 @@ impl Modality {
         for (second, id) in ids.iter().enumerate() {
             if let Some(first) = seen.insert(id.as_str(), second) {
                 let id = id.clone();
-                return Err(Error::TwiceId { modality: name, id, first, second });
+                return Err(Error::DuplicateId { modality: name, id, first, second });
             }
         }
         Ok(Modality {

@@ -9,7 +9,7 @@ use super::{mat5, mat73};
 use crate::data::bytes::Bytes;
 use crate::data::dense::Layout;
 use crate::data::limits::Budget;
-use crate::data::{Features, Number, Sparse};
+use crate::data::{Features, Sparse, ValueType};
 use crate::{Error, Result};
 
 pub(super) fn array(
@@ -63,7 +63,7 @@ pub(super) fn choose<'a, V>(
 }
 
 /// The layout of a column-major array with the axes of MATLAB.
-pub(super) fn layout(dims: &[usize], offset: usize, number: Number) -> Result<Layout> {
+pub(super) fn layout(dims: &[usize], offset: usize, number: ValueType) -> Result<Layout> {
     let (rows, width, by_columns) = match dims {
         &[rows, width] => (rows, Some(width), true),
         [axes @ .., items] if axes.len() >= 2 => {

@@ -16,7 +16,7 @@ use super::mat;
 use crate::data::bytes::Bytes;
 use crate::data::limits::Budget;
 use crate::data::spool::Spool;
-use crate::data::{Dense, Features, Number};
+use crate::data::{Dense, Features, ValueType};
 use crate::{Error, Result};
 
 const MATRIX: u32 = 14;
@@ -216,18 +216,18 @@ fn element(bytes: &[u8], at: usize) -> Result<Element> {
     Ok(Element { kind, content, next })
 }
 
-fn number(kind: u32) -> Result<Number> {
+fn number(kind: u32) -> Result<ValueType> {
     Ok(match kind {
-        1 => Number::I8,
-        2 => Number::U8,
-        3 => Number::I16,
-        4 => Number::U16,
-        5 => Number::I32,
-        6 => Number::U32,
-        7 => Number::F32,
-        9 => Number::F64,
-        12 => Number::I64,
-        13 => Number::U64,
+        1 => ValueType::I8,
+        2 => ValueType::U8,
+        3 => ValueType::I16,
+        4 => ValueType::U16,
+        5 => ValueType::I32,
+        6 => ValueType::U32,
+        7 => ValueType::F32,
+        9 => ValueType::F64,
+        12 => ValueType::I64,
+        13 => ValueType::U64,
         _ => return Err(damaged()),
     })
 }

@@ -12,7 +12,7 @@ use hdf5_pure::{AttrValue, DType, Dataset, File, Group};
 use super::mat;
 use crate::data::limits::Budget;
 use crate::data::spool::Spool;
-use crate::data::{Dense, Features, Number};
+use crate::data::{Dense, Features, ValueType};
 use crate::{Error, Result};
 
 /// The size of the file, and the limits on its expanded size.
@@ -71,10 +71,10 @@ fn dense(path: &Path, set: &Dataset, name: &str, limits: Limits<'_>) -> Result<F
         })
         .collect::<Result<_>>()?;
     let number = match set.dtype().map_err(fault)? {
-        DType::U8 => Number::U8,
-        DType::F32 | DType::F64 => Number::F32,
-        DType::I8 | DType::I16 | DType::I32 | DType::I64 => Number::F32,
-        DType::U16 | DType::U32 | DType::U64 => Number::F32,
+        DType::U8 => ValueType::U8,
+        DType::F32 | DType::F64 => ValueType::F32,
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 => ValueType::F32,
+        DType::U16 | DType::U32 | DType::U64 => ValueType::F32,
         other => {
             return Err(Error::content(format!(
                 "variable {name} contains {other}, not numbers"
@@ -89,7 +89,7 @@ fn dense(path: &Path, set: &Dataset, name: &str, limits: Limits<'_>) -> Result<F
     let mut spool = Spool::with_size(limits.1, &format!("variable {name}"), size)?;
     for start in (0..outer).step_by(step) {
         let (from, count) = (start as u64, step.min(outer - start) as u64);
-        if number == Number::U8 {
+        if number == ValueType::U8 {
             spool.push(&set.read_u8_rows(from, count).map_err(fault)?)?;
         } else {
             let rows = set.read_f32_rows(from, count).map_err(fault)?;

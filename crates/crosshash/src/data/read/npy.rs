@@ -10,7 +10,7 @@ use crosshash_codes::npy::{Header, Kind};
 use crate::data::bytes::Bytes;
 use crate::data::dense::Layout;
 use crate::data::limits::Budget;
-use crate::data::{Dense, Features, Number};
+use crate::data::{Dense, Features, ValueType};
 use crate::{Error, Result};
 
 pub(super) fn array(
@@ -55,7 +55,7 @@ pub(super) fn layout(bytes: &[u8], start: usize, vectors: bool) -> Result<Layout
 /// The checked header of an array.
 pub(super) struct Head {
     pub(super) shape: Vec<usize>,
-    pub(super) number: Number,
+    pub(super) number: ValueType,
     pub(super) by_columns: bool,
     pub(super) offset: usize,
 }
@@ -86,21 +86,21 @@ impl Head {
     }
 }
 
-fn number(header: &Header) -> Result<Number> {
+fn number(header: &Header) -> Result<ValueType> {
     let kind =
         header.number().filter(|number| !number.big_endian).map(|number| number.kind);
     Ok(match kind {
-        Some(Kind::Float(2)) => Number::F16,
-        Some(Kind::Float(4)) => Number::F32,
-        Some(Kind::Float(_)) => Number::F64,
-        Some(Kind::Uint(1) | Kind::Bool) => Number::U8,
-        Some(Kind::Int(1)) => Number::I8,
-        Some(Kind::Uint(2)) => Number::U16,
-        Some(Kind::Int(2)) => Number::I16,
-        Some(Kind::Uint(4)) => Number::U32,
-        Some(Kind::Int(4)) => Number::I32,
-        Some(Kind::Uint(_)) => Number::U64,
-        Some(Kind::Int(_)) => Number::I64,
+        Some(Kind::Float(2)) => ValueType::F16,
+        Some(Kind::Float(4)) => ValueType::F32,
+        Some(Kind::Float(_)) => ValueType::F64,
+        Some(Kind::Uint(1) | Kind::Bool) => ValueType::U8,
+        Some(Kind::Int(1)) => ValueType::I8,
+        Some(Kind::Uint(2)) => ValueType::U16,
+        Some(Kind::Int(2)) => ValueType::I16,
+        Some(Kind::Uint(4)) => ValueType::U32,
+        Some(Kind::Int(4)) => ValueType::I32,
+        Some(Kind::Uint(_)) => ValueType::U64,
+        Some(Kind::Int(_)) => ValueType::I64,
         None => {
             return Err(Error::content(format!(
                 "values of type {} are not supported; save the array as little-endian f16, f32, \

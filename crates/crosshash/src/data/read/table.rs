@@ -168,11 +168,11 @@ impl Rows {
 
     pub(super) fn finish(self, path: &std::path::Path) -> Result<Column> {
         use crate::data::dense::Layout;
-        use crate::data::{Dense, Number};
+        use crate::data::{Dense, ValueType};
         let width = self.width.ok_or_else(|| {
             Error::content(format!("column {} has no rows", self.name)).at(path)
         })?;
-        let (rows, number) = (self.rows, Number::F32);
+        let (rows, number) = (self.rows, ValueType::F32);
         let layout = Layout { rows, width, offset: 0, number, by_columns: false };
         Ok(Column::Numbers(Features::Dense(Dense::raw(
             self.spool.finish()?,
