@@ -1,7 +1,7 @@
 //! The public API: types can be owned by other threads, and two arrays with labels are enough to train,
 //! save, load and query a model.
 
-#![expect(clippy::unwrap_used, reason = "a failed test should stop")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 use crosshash::backbone::Weights;
 use crosshash::codes::Labels;
@@ -38,7 +38,7 @@ fn array(phase: usize) -> Features {
 }
 
 #[test]
-fn a_saved_run_encodes_queries() {
+fn saved_run_encodes_queries() {
     let labels = Labels::from_indices(3, (0..60_u32).map(|item| [item % 3])).unwrap();
     let dataset =
         Dataset::from_arrays(&labels, [("image", array(0)), ("text", array(5))]).unwrap();

@@ -1,6 +1,5 @@
-//! The built-in data set: as many emoji as expected, real pictures, labels, pairs, and splits
-//! that keep families together.
-#![expect(clippy::unwrap_used, reason = "a test may")]
+//! The built-in data set: counts, pictures, labels, pairs, and splits that keep families together.
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -76,7 +75,7 @@ fn words_are_names_and_keywords() {
 }
 
 #[test]
-fn no_raster_is_blank() {
+fn rasters_are_not_blank() {
     let (items, _, _) = emoji::catalogue();
     for item in &items {
         let picture = emoji::picture(item.glyph).unwrap().unwrap();
@@ -121,7 +120,7 @@ fn splits_keep_families_together() {
 }
 
 #[test]
-fn it_opens_by_name_unless_a_folder_has_it() {
+fn opens_by_name_unless_a_folder_has_that_name() {
     let opened = crosshash::data::open("emoji".as_ref(), None).unwrap();
     assert_eq!(opened.dataset.name(), "emoji");
     let split = opened.split().unwrap();
@@ -132,7 +131,7 @@ fn it_opens_by_name_unless_a_folder_has_it() {
 }
 
 #[test]
-fn twice_the_same() {
+fn is_deterministic() {
     let again = emoji::dataset().unwrap();
     for (a, b) in EMOJI.modalities().iter().zip(again.modalities()) {
         assert_eq!((a.ids(), a.labels(), a.groups()), (b.ids(), b.labels(), b.groups()));
@@ -158,7 +157,7 @@ fn cosine(a: &[f32], b: &[f32]) -> f32 {
 }
 
 #[test]
-fn files_get_the_rows_of_the_data_set() {
+fn files_have_the_features_of_the_data_set() {
     for glyph in ["😀", "🐈", "🚲", "🌷"] {
         let raster = emoji::picture(glyph).unwrap().unwrap();
         let row = rows("descriptor", &raster.to_png().unwrap());
@@ -171,7 +170,7 @@ fn files_get_the_rows_of_the_data_set() {
 }
 
 #[test]
-fn where_and_how_large_a_drawing_is_does_not_matter() {
+fn features_of_drawings_ignore_position_and_size() {
     let raster = emoji::drawing("🏠", emoji::Hand::Noto).unwrap().unwrap();
     let wanted = descriptor::drawing(&raster);
     // on a canvas of 300 x 200, twice as large, in a corner

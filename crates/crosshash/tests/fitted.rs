@@ -1,6 +1,6 @@
-//! What is fitted is fitted on the training items alone: vocabulary and standardisation.
+//! Vocabulary and standardisation are fitted on training items only.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 use crosshash::data::{
     Analysis, Dataset, Dense, Features, Modality, Selection, SplitSpec, Standardiser,
@@ -16,16 +16,16 @@ fn dataset(features: Features) -> Dataset {
     Dataset::new("d", vec!["l".into()], vec![modality]).unwrap()
 }
 
-/// The last item asks, the others train.
-fn last_asks(n: usize) -> SplitSpec {
+/// The last item is a query, the others are training items.
+fn last_item_is_query(n: usize) -> SplitSpec {
     SplitSpec { query: Some(Selection::Rows(n - 1, n)), ..SplitSpec::default() }
 }
 
 #[test]
-fn a_query_cannot_bring_words_in() {
+fn vocabulary_excludes_words_of_queries() {
     let texts = ["a cat and a dog", "the cat", "the dog dog", "zebra cat"];
     let dataset = dataset(Features::Text(texts.iter().collect()));
-    let split = last_asks(4).draw(&dataset).unwrap();
+    let split = last_item_is_query(4).draw(&dataset).unwrap();
     let training = dataset.training(&split);
     let of = |analysis: &Analysis| Vocabulary::fit(&training, "m", analysis).unwrap();
     let all = of(&Analysis::default());
@@ -48,10 +48,10 @@ fn a_query_cannot_bring_words_in() {
 }
 
 #[test]
-fn tf_idf_is_its_formula() {
+fn tf_idf_matches_its_formula() {
     let texts = ["cat dog dog", "cat", "cat bird", "query"];
     let dataset = dataset(Features::Text(texts.iter().collect()));
-    let split = last_asks(4).draw(&dataset).unwrap();
+    let split = last_item_is_query(4).draw(&dataset).unwrap();
     let analysis = Analysis { weights: Weights::TfIdf, ..Analysis::default() };
     let vocabulary = Vocabulary::fit(&dataset.training(&split), "m", &analysis).unwrap();
     let idf = |df: f64| (4.0 / (1.0 + df)).ln() + 1.0;
@@ -66,10 +66,10 @@ fn tf_idf_is_its_formula() {
 }
 
 #[test]
-fn standardisation_knows_the_training_rows_only() {
+fn standardisation_uses_training_rows_only() {
     let rows = vec![1.0, 5.0, 2.0, 5.0, 6.0, 5.0, 1000.0, -7.0];
     let dataset = dataset(Features::Dense(Dense::from_floats(2, rows).unwrap()));
-    let split = last_asks(4).draw(&dataset).unwrap();
+    let split = last_item_is_query(4).draw(&dataset).unwrap();
     let fitted = Standardiser::fit(&dataset.training(&split), "m").unwrap();
     assert_eq!(fitted.mean(), [3.0, 5.0]);
     let sd = ((4.0 + 1.0 + 9.0) / 3.0_f32).sqrt();

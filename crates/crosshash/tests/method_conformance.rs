@@ -1,7 +1,8 @@
-//! Every method in the table: the asked length, one code per row, the same codes under one seed,
-//! no empty training set, directions that differ, unseen items without labels; saved and loaded.
+//! Requirements of every method in the table: configured length, one code per row, deterministic for a
+//! seed, no empty training set, codes for unseen items without labels, models that can be saved and
+//! loaded.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 use crosshash::data::{
     Dataset, Dense, Features, Modality, Selection, Split, SplitSpec, Texts,
@@ -19,16 +20,16 @@ const CLASSES: usize = 4;
 const WIDTH: usize = 10;
 const ITEMS: u32 = 160;
 
-/// What the second modality is.
+/// The form of the second modality.
 #[derive(Clone, Copy, PartialEq)]
 enum Second {
     /// Words.
     Text,
-    /// Numbers in the space of the first.
+    /// Dense features in the same space as the first.
     Numbers,
 }
 
-/// Pictures (a mean of their classes and noise), and texts or other pictures of the same things.
+/// Dense features (class means plus noise), and texts or further dense features of the same items.
 fn dataset(second: Second) -> Dataset {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let rows: Vec<Vec<u32>> = (0..ITEMS)
@@ -87,7 +88,7 @@ fn run(method: &MethodInfo, bits: usize, seed: u64) -> Config {
     Config::parse(small, &settings).unwrap()
 }
 
-/// Trains; the data set must hold what the method needs.
+/// Trains a model.
 fn fit(config: &Config, dataset: &Dataset, split: &Split) -> Result<Model> {
     let training = dataset.training(split);
     let fitted = config.fit(&training, &mut ())?.expect("nothing stops it");
@@ -108,7 +109,7 @@ fn outputs(model: &Model, dataset: &Dataset, split: &Split) -> Vec<Vec<f32>> {
 }
 
 #[test]
-fn one_code_of_the_asked_length_per_row_and_one_seed_one_result() {
+fn codes_have_the_configured_length_and_depend_on_the_seed_only() {
     for second in [Second::Text, Second::Numbers] {
         let dataset = dataset(second);
         let split = split(&dataset);
@@ -146,7 +147,7 @@ fn one_code_of_the_asked_length_per_row_and_one_seed_one_result() {
 }
 
 #[test]
-fn an_empty_training_set_is_refused() {
+fn empty_training_set_is_rejected() {
     let dataset = dataset(Second::Numbers);
     let parts = split(&dataset);
     let mut parts = parts.parts().to_vec();
@@ -160,7 +161,7 @@ fn an_empty_training_set_is_refused() {
 }
 
 #[test]
-fn directions_differ_and_what_learns_labels_beats_chance() {
+fn directions_differ_and_supervised_methods_beat_chance() {
     let dataset = dataset(Second::Text);
     let split = split(&dataset);
     for method in METHODS.iter().map(|entry| &entry.info).filter(|m| m.codes && !m.single) {
@@ -198,7 +199,7 @@ fn directions_differ_and_what_learns_labels_beats_chance() {
 }
 
 #[test]
-fn names_are_unique_and_papers_are_named() {
+fn names_are_unique_and_papers_are_cited() {
     for (k, entry) in METHODS.iter().enumerate() {
         let info = &entry.info;
         assert!(!info.paper.is_empty() && !info.title.is_empty() && !info.cost.is_empty());

@@ -1,14 +1,14 @@
-//! The networks against torchvision and timm: same weights, same picture, same features.
-//! `fixtures/networks/make.py` made the values; weights are a formula that both sides compute.
+//! The networks against torchvision and timm: same weights and picture, same features. The expected
+//! values are from `fixtures/networks/make.py`; both sides compute the weights by the same formula.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::path::{Path, PathBuf};
 
 use crosshash::network::{NETWORKS, Network, named};
 use safetensors::tensor::SafeTensors;
 
-/// Pixels a side, as in `make.py`.
+/// Width and height in pixels, as in `make.py`.
 fn size(name: &str) -> usize {
     match name {
         "vgg16" | "conv4" => 32,
@@ -59,7 +59,7 @@ fn array(path: &Path, name: &str) -> Vec<f32> {
     view.data().chunks_exact(4).map(four).collect()
 }
 
-/// Within 1e-3 of the other, measured against its mean size, and of the same direction.
+/// Checks that values differ by at most 1e-3 of their mean magnitude, and that the cosine is near 1.
 fn assert_same(name: &str, found: &[f32], wanted: &[f32]) {
     assert_eq!(found.len(), wanted.len(), "{name}");
     let dot = |a: &[f32], b: &[f32]| {
@@ -84,31 +84,31 @@ fn check(name: &str) {
 }
 
 #[test]
-fn alexnet_is_torchvisions() {
+fn alexnet_matches_torchvision() {
     check("alexnet");
     check("alexnet-conv");
     check("alexnet-conv-mean");
 }
 
 #[test]
-fn vgg16_is_torchvisions() {
+fn vgg16_matches_torchvision() {
     check("vgg16");
 }
 
 #[test]
-fn resnets_are_torchvisions() {
+fn resnets_match_torchvision() {
     check("resnet18");
     check("resnet50");
 }
 
 #[test]
-fn se_resnext101_is_timms_in_both_forms() {
+fn se_resnext101_matches_timm_in_both_forms() {
     check("se-resnext101");
     check("se-resnext101-legacy");
 }
 
 #[test]
-fn conv4_is_what_it_says() {
+fn conv4_matches_pytorch() {
     check("conv4");
 }
 
@@ -129,7 +129,7 @@ fn full_size_state_dicts_of_both_forms() {
 
 #[test]
 #[ignore = "needs the team's shared folder; CROSSHASH_SHARED names it"]
-fn pretrained_convolutions_are_the_shared_golden_ones() {
+fn pretrained_convolutions_match_golden_features() {
     let shared = PathBuf::from(std::env::var("CROSSHASH_SHARED").unwrap());
     let weights = shared.join("weights/alexnet-conv/alexnet_conv.safetensors");
     let golden = fs_err::read(shared.join("golden/backbones.json")).unwrap();

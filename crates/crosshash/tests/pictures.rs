@@ -1,6 +1,6 @@
-//! Raw pictures: archives that are not to be trusted, backbones, extraction and what it keeps.
+//! Pictures: malicious archives, backbones, extraction and its cache.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ fn files_of(pictures: &Pictures) -> Vec<Result<Vec<u8>, String>> {
 }
 
 #[test]
-fn folders_zips_and_tars_hold_the_same() {
+fn folders_zips_and_tars_are_equivalent() {
     let dir = tempfile::tempdir().unwrap();
     let (a, b) = (png(10), png(20));
     let files: [(&str, &[u8]); 3] = [("x/b.png", &b), ("a.png", &a), ("notes.txt", b"no")];
@@ -86,7 +86,7 @@ fn folders_zips_and_tars_hold_the_same() {
 }
 
 #[test]
-fn names_and_links_do_not_lead_outside() {
+fn names_and_links_outside_an_archive_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let refused = |place: &Path| data::pictures(place, "").unwrap_err().to_string();
@@ -109,7 +109,7 @@ fn names_and_links_do_not_lead_outside() {
 
 #[cfg(unix)]
 #[test]
-fn links_of_a_folder_stay_inside() {
+fn links_outside_a_folder_are_rejected() {
     use std::os::unix::fs::symlink;
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("folder");
@@ -126,7 +126,7 @@ fn links_of_a_folder_stay_inside() {
 }
 
 #[test]
-fn bombs_are_refused() {
+fn decompression_bombs_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("bomb.zip");
     // an entry of 3 MB in 3 kB, more than the limit below
@@ -163,7 +163,7 @@ fn bombs_are_refused() {
     assert!(text.contains("rejected as a zip bomb"), "{text}");
 }
 
-/// The tiny network with its description in a folder of its own.
+/// The tiny network with its description, in its own folder.
 fn tiny(folder: &Path, description: &str) -> String {
     let path = folder.join("tiny.onnx");
     fs_err::copy(fixture("tiny.onnx"), &path).unwrap();
@@ -274,7 +274,7 @@ fn rows(given: &Extracted) -> Vec<f32> {
 }
 
 #[test]
-fn extraction_keeps_rows_by_content() {
+fn extraction_caches_features_by_content() {
     let dir = tempfile::tempdir().unwrap();
     let network = tiny(dir.path(), TINY);
     let cache = dir.path().join("cache");
@@ -307,7 +307,7 @@ fn extraction_keeps_rows_by_content() {
 }
 
 #[test]
-fn an_interrupted_extraction_goes_on() {
+fn interrupted_extraction_resumes() {
     let dir = tempfile::tempdir().unwrap();
     let network = tiny(dir.path(), TINY);
     let cache = dir.path().join("cache");
@@ -324,7 +324,7 @@ fn an_interrupted_extraction_goes_on() {
 }
 
 #[test]
-fn bad_pictures_are_named_and_skipped_only_on_demand() {
+fn unreadable_pictures_are_errors_unless_skipped() {
     let dir = tempfile::tempdir().unwrap();
     let network = tiny(dir.path(), TINY);
     let path = dir.path().join("p.zip");
@@ -360,7 +360,7 @@ fn bad_pictures_are_named_and_skipped_only_on_demand() {
 /// -- --ignored`: real weights against the features in `CROSSHASH_GOLDEN`.
 #[test]
 #[ignore = "needs weights (CROSSHASH_WEIGHTS) and pictures (CROSSHASH_SKETCHY), which are not here"]
-#[expect(clippy::print_stdout, reason = "figures for the one who runs it by hand")]
+#[expect(clippy::print_stdout, reason = "results of a manual test")]
 #[expect(clippy::cast_possible_truncation, reason = "inputs are defined as f32")]
 fn real_networks_agree_with_another_implementation() {
     let weights = std::env::var_os("CROSSHASH_WEIGHTS").expect("CROSSHASH_WEIGHTS");

@@ -1,7 +1,7 @@
-//! Every reader on files that other programs wrote, on bad input (the messages are the user's
-//! interface), and on damaged bytes (never a panic).
+//! Every reader on files of other programs, on bad input (with error messages), and on damaged files
+//! (no panic).
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::path::{Path, PathBuf};
 
@@ -67,7 +67,7 @@ fn numpy_arrays_of_every_type() {
 }
 
 #[test]
-fn archives_and_matlab_files_give_the_same() {
+fn archives_and_matlab_files_are_equivalent() {
     let quarter: Vec<f32> = ROWS.iter().map(|x| x / 4.0).collect();
     for (file, x, l) in [
         ("plain.npz", "x", "labels"),
@@ -141,7 +141,7 @@ fn parquet_with_lists() {
 }
 
 #[test]
-fn tables_and_pictures_meet_by_id() {
+fn tables_and_pictures_are_joined_by_id() {
     let dir = folder(&[
         (
             "t.csv",
@@ -185,7 +185,7 @@ const TABLE: &str = "items = { table = \"t.tsv\", id = \"id\" }\n\
     labels = { column = \"label\" }\nmodality.text.text = \"text\"\n";
 
 #[test]
-fn bad_tables_are_refused_with_file_line_and_column() {
+fn bad_tables_are_rejected_with_file_line_and_column() {
     let with = |table: &str| {
         fault(&[("dataset.toml", TABLE.as_bytes()), ("t.tsv", table.as_bytes())])
     };
@@ -213,7 +213,7 @@ fn bad_tables_are_refused_with_file_line_and_column() {
 }
 
 #[test]
-fn bad_labels_are_refused_with_file_line_and_column() {
+fn bad_labels_are_rejected_with_file_line_and_column() {
     let table = b"id\ttext\tlabel\na\tx\t0 1\nb\ty\t2\n";
     let with = |labels: &str| {
         let manifest = TABLE.replace("{ column = \"label\" }", labels);
@@ -243,7 +243,7 @@ fn bad_labels_are_refused_with_file_line_and_column() {
 }
 
 #[test]
-fn features_that_are_not_finite_are_refused_where_they_stand() {
+fn non_finite_features_are_rejected_with_location() {
     let mut bytes = fs_err::read(fixtures().join("x_f4.npy")).unwrap();
     let at = bytes.len() - 4 * 4;
     bytes[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
@@ -280,7 +280,7 @@ fn features_that_are_not_finite_are_refused_where_they_stand() {
 }
 
 #[test]
-fn manifests_are_refused_with_file_and_line() {
+fn bad_manifests_are_rejected_with_file_and_line() {
     let text =
         fault(&[("dataset.toml", b"name = \"x\"\n[modality.m]\nfeature = \"x.npy\"\n")]);
     assert!(
@@ -301,7 +301,7 @@ fn manifests_are_refused_with_file_and_line() {
 }
 
 #[test]
-fn modalities_that_share_no_label_are_refused() {
+fn modalities_without_a_common_label_are_rejected() {
     let manifest = b"[modality.image]\npictures = \"p\"\nunder = \"a\"\n\
         [modality.sketch]\npictures = \"p\"\nunder = \"b\"\n[labels]\nfolder = true\n";
     let text = fault(&[
@@ -317,7 +317,7 @@ fn modalities_that_share_no_label_are_refused() {
 }
 
 #[test]
-fn a_zip_that_points_outside_is_refused() {
+fn zip_entries_outside_the_archive_are_rejected() {
     use std::io::Write as _;
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for name in ["cat/1.png", "../../dog/2.png"] {
@@ -337,7 +337,7 @@ fn npy(shape: &str, values: &[u8]) -> Vec<u8> {
     npy_of("|u1", shape, values)
 }
 
-/// A `.npy` file of numbers of a type.
+/// A `.npy` file of values of a type.
 fn npy_of(descr: &str, shape: &str, values: &[u8]) -> Vec<u8> {
     let text =
         format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");
@@ -349,7 +349,7 @@ fn npy_of(descr: &str, shape: &str, values: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn label_numbers_may_stand_in_a_vector() {
+fn label_numbers_can_be_a_vector() {
     let manifest = b"modality.m.features = \"x.npy\"\n\
         labels = { matrix = \"l.npy\", numbers = true }";
     let vector = npy("(3,)", &[2, 0, 2]);
@@ -367,7 +367,7 @@ fn label_numbers_may_stand_in_a_vector() {
 }
 
 #[test]
-fn empty_names_are_no_labels_and_no_ids() {
+fn empty_names_are_neither_labels_nor_ids() {
     let opened = with_fixtures(
         "items = { table = \"nulls.parquet\", id = \"id\", leave_out = { caption = \"none\" } }\n\
          labels.column = \"labels\"\nmodality.text.text = \"caption\"",
@@ -388,7 +388,7 @@ fn empty_names_are_no_labels_and_no_ids() {
 }
 
 #[test]
-fn fields_without_effect_are_refused() {
+fn fields_without_effect_are_rejected() {
     let table = b"id\ttext\tlabel\na\tx\tl\n";
     let with = |more: &str| {
         let manifest = format!("{TABLE}{more}");
@@ -425,7 +425,7 @@ fn pairs_with_different_labels_are_counted() {
 }
 
 #[test]
-fn sparse_matrices_that_are_not_csr_are_refused() {
+fn sparse_matrices_other_than_csr_are_rejected() {
     let bytes = fs_err::read(fixtures().join("csc.npz")).unwrap();
     let manifest = b"modality.m.features = \"x.npz\"\nlabels.matrix = \"l.npy\"";
     assert_eq!(
@@ -436,7 +436,7 @@ fn sparse_matrices_that_are_not_csr_are_refused() {
 }
 
 #[test]
-fn complex_variables_are_refused_by_name() {
+fn complex_variables_are_rejected() {
     let mut bytes = fs_err::read(fixtures().join("plain5.mat")).unwrap();
     bytes[145] |= 0x08; // the flags of X, the first variable
     let manifest = b"modality.m.features = { file = \"f.mat\", key = \"X\" }\n\
@@ -448,7 +448,7 @@ fn complex_variables_are_refused_by_name() {
 }
 
 #[test]
-fn a_header_of_brackets_is_refused_at_once() {
+fn deeply_nested_header_is_rejected() {
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
     let text =
         format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {}", "(".repeat(100));
@@ -462,7 +462,7 @@ fn a_header_of_brackets_is_refused_at_once() {
 }
 
 #[test]
-fn a_damaged_parquet_file_is_an_error() {
+fn damaged_parquet_is_an_error() {
     let bytes = fs_err::read(fixtures().join("damaged.parquet")).unwrap();
     let manifest =
         b"items = { table = \"t.parquet\", id = \"id\" }\nlabels.column = \"tags\"\n\
@@ -473,7 +473,7 @@ fn a_damaged_parquet_file_is_an_error() {
     );
 }
 
-/// Opens damaged data and gives the error; it must not take long, whatever the file declares.
+/// Opens damaged data and returns the error; it must not take long, whatever the file declares.
 fn refused(files: &[(&str, &[u8])]) -> String {
     let begin = std::time::Instant::now();
     let text = fault(files);
@@ -484,10 +484,10 @@ fn refused(files: &[(&str, &[u8])]) -> String {
 const MAT: &[u8] = b"modality.m.features = { file = \"f.mat\", key = \"X\" }\n\
     labels.matrix = { file = \"f.mat\", key = \"L\" }";
 
-/// X of `v73.mat` is 3 x 4 doubles in gzip chunks, its dimensions stand at byte 1344. More are
-/// declared and nothing is stored for them: they are its fill value.
+/// X of `v73.mat` is 3 x 4 doubles in gzip chunks; its dimensions are at byte 1344. Larger dimensions
+/// are declared, without stored data: the values are the fill value.
 #[test]
-fn hdf5_dimensions_beyond_the_file_are_refused() {
+fn hdf5_dimensions_beyond_the_file_are_rejected() {
     let plain = fs_err::read(fixtures().join("v73.mat")).unwrap();
     assert_eq!(plain[1344..1352], 3_u64.to_le_bytes());
     for (outer, declared) in
@@ -506,7 +506,7 @@ fn hdf5_dimensions_beyond_the_file_are_refused() {
 }
 
 #[test]
-fn sparse_rows_beyond_the_file_are_refused() {
+fn sparse_rows_beyond_the_file_are_rejected() {
     let manifest = b"modality.m.features = { file = \"f.mat\", key = \"S\" }\n\
         labels.matrix = { file = \"f.mat\", key = \"L\" }";
     // The attribute MATLAB_sparse of S, the number of its rows.
@@ -550,7 +550,7 @@ fn sparse_rows_beyond_the_file_are_refused() {
 }
 
 #[test]
-fn packed_variables_and_entries_beyond_the_file_are_refused() {
+fn compressed_variables_and_entries_beyond_the_file_are_rejected() {
     use std::io::Write as _;
     // A compressed element of a MATLAB 5 file: a matrix X that declares almost 4 GiB.
     let mut element = Vec::new();
@@ -607,7 +607,7 @@ fn limits_can_be_set() {
 }
 
 #[test]
-fn label_numbers_beyond_the_limit_are_refused() {
+fn label_numbers_beyond_the_limit_are_rejected() {
     let with = |labels: &str| {
         let table = format!("id\ttext\tlabel\n{labels}");
         let manifest = TABLE
@@ -627,7 +627,7 @@ fn label_numbers_beyond_the_limit_are_refused() {
     );
 }
 
-/// A fixture to damage, the name it gets, and a manifest over it.
+/// A fixture to damage, its file name, and a manifest.
 const DAMAGED: [(&str, &str, &str); 9] = [
     ("x_f4.npy", "f.npy", "modality.m.features = \"f.npy\"\nlabels.matrix = \"f.npy\""),
     ("csr.npz", "f.npz", "modality.m.features = \"f.npz\"\nlabels.matrix = \"f.npz\""),
@@ -671,13 +671,13 @@ const DAMAGED: [(&str, &str, &str); 9] = [
     ("plain.npz", "f.zip", "modality.m.pictures = \"f.zip\"\nlabels.folder = true"),
 ];
 
-/// A damaged fixture: which, bytes that change, and where the file ends.
+/// A damaged fixture: its number, changed bytes, and where the file is truncated.
 fn damage() -> impl Strategy<Value = (usize, Vec<(Index, u8)>, Option<Index>)> {
     let changes = prop::collection::vec((any::<Index>(), any::<u8>()), 1..6);
     (0..DAMAGED.len(), changes, prop::option::of(any::<Index>()))
 }
 
-/// Opens a damaged fixture: an error or other numbers, never a panic, and soon.
+/// Opens a damaged fixture: an error or other values, no panic, within the time limit.
 fn open_damaged(which: usize, changes: &[(Index, u8)], cut: Option<Index>) {
     let (fixture, name, manifest) = DAMAGED[which];
     let mut bytes = fs_err::read(fixtures().join(fixture)).unwrap();

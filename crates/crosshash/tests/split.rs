@@ -1,6 +1,6 @@
-//! Splits: the wall between training and queries, sizes, groups, strata, and the hash.
+//! Splits: separation of training and queries, sizes, groups, stratification, and the hash.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::collections::HashSet;
 
@@ -46,7 +46,7 @@ fn ids_in<'a>(dataset: &'a Dataset, split: &Split, part: Part) -> HashSet<&'a st
 }
 
 #[test]
-fn training_sees_neither_queries_nor_their_pairs() {
+fn training_excludes_queries_and_their_pairs() {
     let dataset = paired(400);
     let plan = SplitSpec {
         seed: 3,
@@ -72,7 +72,7 @@ fn training_sees_neither_queries_nor_their_pairs() {
 }
 
 #[test]
-fn the_queries_do_not_depend_on_the_training_size() {
+fn queries_do_not_depend_on_the_training_size() {
     let dataset = paired(300);
     let with = |train| {
         let (query, train) = (Some(Selection::Share(0.1)), Some(Selection::Count(train)));
@@ -88,7 +88,7 @@ fn the_queries_do_not_depend_on_the_training_size() {
 }
 
 #[test]
-fn the_hash_does_not_depend_on_the_order_of_rows() {
+fn hash_does_not_depend_on_the_order_of_rows() {
     let mut turned = ids(0..50);
     turned.reverse();
     let of = |ids: &[String]| {
@@ -102,7 +102,7 @@ fn the_hash_does_not_depend_on_the_order_of_rows() {
 }
 
 #[test]
-fn a_group_stays_together() {
+fn groups_stay_together() {
     let n = 300;
     let sketch = modality("sketch", &ids(0..n), 5)
         .with_groups((0..n).map(|i| format!("photo{}", i / 4)).collect())
@@ -125,7 +125,7 @@ fn a_group_stays_together() {
 }
 
 #[test]
-fn a_group_on_both_sides_is_refused() {
+fn group_in_queries_and_training_is_rejected() {
     let sketch = modality("sketch", &ids(0..4), 2)
         .with_groups(["p", "p", "q", "q"].map(String::from).to_vec())
         .unwrap();
@@ -140,7 +140,7 @@ fn a_group_on_both_sides_is_refused() {
 }
 
 #[test]
-fn given_columns_make_the_parts_and_the_rest_is_counted() {
+fn column_defines_the_parts_and_other_items_are_counted() {
     let marks = |n: usize| -> Vec<String> {
         (0..n).map(|i| ["train", "train", "test", "none"][i % 4].to_owned()).collect()
     };
@@ -175,7 +175,7 @@ fn given_columns_make_the_parts_and_the_rest_is_counted() {
 }
 
 #[test]
-fn strata_keep_their_shares() {
+fn stratification_keeps_label_shares() {
     // 1000 items; label l has frequency about 1 / (l + 1), several at once.
     let rows = (0..1000_u32).map(|i| (0..12).filter(|l| (i * 7) % (l + 1) == 0).collect());
     let rows: Vec<Vec<u32>> = rows.collect();
@@ -199,7 +199,7 @@ fn strata_keep_their_shares() {
 }
 
 #[test]
-fn modalities_without_a_common_label_are_refused() {
+fn modalities_without_a_common_label_are_rejected() {
     let of = |name: &str, label: u32| {
         let labels = Labels::from_indices(2, [[label]]).unwrap();
         let features = Features::Dense(Dense::from_floats(1, vec![0.0]).unwrap());
@@ -221,7 +221,7 @@ fn grouped(n: usize, groups: Vec<String>) -> Dataset {
 }
 
 #[test]
-fn groups_of_one_modality_bind_the_pairs_in_another() {
+fn groups_of_one_modality_include_pairs_in_another() {
     let dataset = grouped(30, (0..30).map(|i| format!("g{}", i / 3)).collect());
     let plan = SplitSpec {
         query: Some(Selection::Share(0.2)),
@@ -241,7 +241,7 @@ fn groups_of_one_modality_bind_the_pairs_in_another() {
 }
 
 #[test]
-fn items_with_an_empty_group_stand_for_themselves() {
+fn items_with_an_empty_group_are_independent() {
     let dataset = grouped(30, vec![String::new(); 30]);
     let plan = SplitSpec { query: Some(Selection::Count(7)), ..SplitSpec::default() };
     let split = plan.draw(&dataset).unwrap();
@@ -250,7 +250,7 @@ fn items_with_an_empty_group_stand_for_themselves() {
 }
 
 #[test]
-fn sizes_that_fall_short_are_said() {
+fn smaller_sizes_are_reported() {
     let dataset = grouped(32, (0..32).map(|i| format!("g{}", i / 8)).collect());
     let plan = SplitSpec { query: Some(Selection::Count(20)), ..SplitSpec::default() };
     let split = plan.draw(&dataset).unwrap();
@@ -265,7 +265,7 @@ fn sizes_that_fall_short_are_said() {
 }
 
 #[test]
-fn parts_that_contradict_each_other_are_refused() {
+fn overlapping_parts_are_rejected() {
     let image = modality("image", &ids(0..20), 3)
         .with_marks((0..20).map(|i| ["train", "test"][i % 2].to_owned()).collect())
         .unwrap();
@@ -313,7 +313,7 @@ fn parts_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn validation_and_training_are_kept_apart_by_unit() {
+fn validation_and_training_share_no_unit() {
     let dataset = grouped(6, (0..6).map(|i| format!("g{}", i / 3)).collect());
     let part = |train: &[usize], validation: &[usize]| Parts {
         train: train.to_vec(),
@@ -335,7 +335,7 @@ proptest! {
     #![proptest_config(fixed(256))]
 
     #[test]
-    fn any_plan_keeps_the_wall(
+    fn every_split_separates_queries_from_training(
         n in 4_usize..120,
         seed: u64,
         stratify: bool,

@@ -1,6 +1,6 @@
-//! The coefficients against the enumeration of all triplets, against numbers of another
-//! implementation, against their identities, and the bound they are made for.
-#![expect(clippy::unwrap_used, reason = "a test may")]
+//! The coefficients against the enumeration of all triplets, another implementation and known
+//! identities; and the bound of the triplet loss.
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 use crosshash::supervise::{
     Coefficients, Kind, Options, Scale, draw_anchors, exact, from_anchors, supervise,
@@ -15,8 +15,8 @@ mod proptests;
 /// Dense q and u.
 type Dense = (Vec<Vec<f64>>, Vec<Vec<f64>>);
 
-/// Algorithm 1 as the sums it stands for, over triplets (i, j, k): i from `first` and j, k
-/// from `others`, i similar to j, not to k. Without labels an item is in no triplet.
+/// Algorithm 1 as explicit sums over triplets (i, j, k): i from `first`, j and k from `others`, i similar
+/// to j and not to k. An item without labels is in no triplet.
 fn enumerate(
     labels: &Labels,
     first: &[usize],
@@ -83,7 +83,7 @@ proptest! {
     #![proptest_config(fixed(256))]
 
     #[test]
-    fn exact_is_the_enumeration(labels in some_labels(), include_self: bool) {
+    fn exact_equals_enumeration(labels in some_labels(), include_self: bool) {
         let found = dense(&exact(&labels, include_self, &|_| ()).unwrap());
         let items = all(&labels);
         let wanted = enumerate(&labels, &items, &items, include_self);
@@ -92,7 +92,7 @@ proptest! {
     }
 
     #[test]
-    fn anchors_are_the_enumeration_over_anchors(
+    fn anchors_equal_enumeration_over_anchors(
         labels in some_labels(),
         include_self: bool,
         picks in prop::collection::vec(any::<bool>(), 15),
@@ -112,7 +112,7 @@ proptest! {
     }
 
     #[test]
-    fn all_items_as_anchors_is_exact(labels in some_labels(), include_self: bool) {
+    fn all_items_as_anchors_equal_exact(labels in some_labels(), include_self: bool) {
         let anchors: Vec<usize> =
             all(&labels).into_iter().filter(|&i| labels.count(i) > 0).collect();
         let left = dense(&from_anchors(&labels, &anchors, include_self, &|_| ()).unwrap());
@@ -135,7 +135,7 @@ proptest! {
         prop_assert!((u - 2.0 * q).abs() <= 1e-12 * u);
     }
 
-    /// Other numbers for items and labels: the same coefficients, bit for bit.
+    /// Permuted items and labels give bit-identical coefficients.
     #[test]
     fn order_does_not_matter(labels in some_labels(), seed: u64) {
         let shuffled = |n: usize, salt: u64| {
@@ -263,10 +263,10 @@ fn golden_anchors() {
     check_golden(&found, &golden["q_anchors"], &golden["u_anchors"]);
 }
 
-/// Correlated labels (the walk splits) and dense ones (pairs, many at a time): the same bits with
-/// one thread and with four, and the same numbers as pair by pair.
+/// Correlated labels (subset tree) and dense labels (blocks of pairs): bit-identical with one and four
+/// threads, and equal to the computation pair by pair.
 #[test]
-fn threads_change_nothing() {
+fn results_do_not_depend_on_threads() {
     let rows = |labels: u32, size: u32| {
         (0_u32..1500).map(move |i| {
             let step = |k: u32| (i.wrapping_mul(2_654_435_761) >> (k % 23)) ^ (i * k * k);
@@ -287,7 +287,7 @@ fn threads_change_nothing() {
     }
 }
 
-/// Sets of more labels than the integer arithmetic holds go pair by pair.
+/// Label sets that are too large for the integer arithmetic are computed pair by pair.
 #[test]
 fn very_wide_sets() {
     let rows = (0_u32..12).map(|i| match i % 3 {
@@ -332,7 +332,7 @@ fn drawn_anchors_cover_every_label() {
 }
 
 #[test]
-fn bad_anchors_are_refused() {
+fn bad_anchors_are_rejected() {
     let labels = Labels::from_indices(2, [vec![0], vec![], vec![1]]).unwrap();
     let refusal = |anchors: &[usize]| {
         from_anchors(&labels, anchors, true, &|_| ()).unwrap_err().to_string()
@@ -343,7 +343,7 @@ fn bad_anchors_are_refused() {
 }
 
 #[test]
-fn the_choice_is_made_and_explained() {
+fn automatic_choice_is_explained() {
     let kinds = |labels: &Labels, options: &Options| {
         let found = supervise(labels, options, &|_| ()).unwrap();
         (found.kind, found.reason)

@@ -1,7 +1,7 @@
-//! Training end to end on small made data: it learns, seeds decide, checkpoints resume exactly,
-//! unpaired and partly paired modalities are learnt, and what goes wrong is said.
+//! Training end to end on small synthetic data: accuracy, seeds, exact resume, unpaired and partly paired
+//! modalities, and errors.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::ops::ControlFlow;
 
@@ -20,7 +20,7 @@ use rand_chacha::ChaCha8Rng;
 const CLASSES: usize = 4;
 const WIDTH: usize = 12;
 
-/// How the items of the second modality are named.
+/// The ids of the second modality.
 #[derive(Clone, Copy, PartialEq)]
 enum Pairing {
     Full,
@@ -108,7 +108,7 @@ fn map(coded: &[Coded]) -> (f64, f64) {
 }
 
 #[test]
-fn codes_of_two_modalities_align_paired_or_not() {
+fn codes_of_two_modalities_align_with_and_without_pairs() {
     for pairing in [Pairing::Full, Pairing::Half, Pairing::None] {
         let dataset = dataset(pairing);
         let split = split(&dataset);
@@ -119,7 +119,7 @@ fn codes_of_two_modalities_align_paired_or_not() {
 }
 
 #[test]
-fn one_modality_is_scdh_and_linear_towers_learn() {
+fn single_modality_and_linear_towers_learn() {
     let dataset = dataset(Pairing::Full);
     let split = split(&dataset);
     let settings = ["method=scdh", "modalities=[\"image\"]", "hidden=0"];
@@ -135,7 +135,7 @@ fn one_modality_is_scdh_and_linear_towers_learn() {
 }
 
 #[test]
-fn the_seed_decides() {
+fn results_depend_on_the_seed() {
     let dataset = dataset(Pairing::Half);
     let split = split(&dataset);
     let made = |seed: &str| {
@@ -148,7 +148,7 @@ fn the_seed_decides() {
 }
 
 #[test]
-fn a_checkpoint_goes_on_exactly_and_a_model_comes_back() {
+fn checkpoint_resumes_exactly_and_model_can_be_loaded() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("checkpoint.safetensors");
     let dataset = dataset(Pairing::Full);
@@ -188,9 +188,9 @@ fn a_checkpoint_goes_on_exactly_and_a_model_comes_back() {
     assert!(err.contains("belongs to another configuration or data set"), "{err}");
 }
 
-/// Stopped within an epoch, at any step, a training goes on to the same bits.
+/// A training stopped at any step of an epoch resumes with bit-identical results.
 #[test]
-fn a_training_that_is_stopped_within_an_epoch_goes_on_exactly() {
+fn training_stopped_within_an_epoch_resumes_exactly() {
     let folder = tempfile::tempdir().unwrap();
     let dataset = dataset(Pairing::Half);
     let split = split(&dataset);
@@ -251,7 +251,7 @@ fn a_training_that_is_stopped_within_an_epoch_goes_on_exactly() {
 }
 
 #[test]
-fn groups_have_rates_of_their_own_and_alphas_can_be_tied() {
+fn modalities_have_learning_rates_and_alphas_can_be_tied() {
     let dataset = dataset(Pairing::Full);
     let split = split(&dataset);
     let training = dataset.training(&split);
@@ -280,7 +280,7 @@ fn groups_have_rates_of_their_own_and_alphas_can_be_tied() {
 }
 
 #[test]
-fn what_is_kept_is_the_best_epoch_by_validation() {
+fn best_epoch_by_validation_is_kept() {
     let dataset = dataset(Pairing::Full);
     let split = split(&dataset);
     let run = run(&[]);
@@ -295,7 +295,7 @@ fn what_is_kept_is_the_best_epoch_by_validation() {
 }
 
 #[test]
-fn quantisation_comes_down_when_it_is_asked_to() {
+fn quantisation_reaches_its_target() {
     let dataset = dataset(Pairing::Full);
     let split = split(&dataset);
     let last = |settings: &[&str]| {
@@ -312,7 +312,7 @@ fn quantisation_comes_down_when_it_is_asked_to() {
 }
 
 #[test]
-fn divergence_and_collapse_are_named() {
+fn divergence_and_collapse_are_errors() {
     let dataset = dataset(Pairing::Full);
     let split = split(&dataset);
     let err = fit(&run(&["learning_rate=1e30"]), &dataset, &split).unwrap_err();
@@ -334,7 +334,7 @@ fn divergence_and_collapse_are_named() {
 }
 
 #[test]
-fn a_model_refuses_what_it_was_not_made_for() {
+fn model_rejects_other_features() {
     let folder = tempfile::tempdir().unwrap();
     let dataset = dataset(Pairing::Full);
     let split = split(&dataset);
@@ -365,7 +365,7 @@ fn a_model_refuses_what_it_was_not_made_for() {
 }
 
 #[test]
-fn names_that_would_break_files_are_refused() {
+fn invalid_names_are_rejected() {
     for name in ["", "a/b", "a,b", "a\\b", "a\"b"] {
         let rows = Features::Dense(Dense::from_floats(1, vec![0.0]).unwrap());
         let labels = Labels::from_indices(1, [[0]]).unwrap();
@@ -377,7 +377,7 @@ fn names_that_would_break_files_are_refused() {
 }
 
 #[test]
-fn a_failed_training_cannot_be_saved() {
+fn failed_training_cannot_be_saved() {
     let folder = tempfile::tempdir().unwrap();
     let dataset = dataset(Pairing::Full);
     let split = split(&dataset);

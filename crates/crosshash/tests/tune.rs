@@ -1,7 +1,7 @@
-//! Learning through a network, from files of pictures to codes: it beats the same network frozen,
-//! a resumed training ends where one without a stop does, and a saved model takes pictures.
+//! Fine-tuning of a network, from picture files to codes: it beats the frozen network, resumes exactly,
+//! and the saved model accepts pictures.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -22,7 +22,8 @@ const CLASSES: usize = 3;
 const SIDE: usize = 32;
 const ITEMS: usize = 42;
 
-/// Stripes of a direction that is the class, in random colours and phases: means tell nothing.
+/// Stripes whose direction is the class, in random colours and phases, so that mean colours are not
+/// informative.
 fn picture(class: usize, drawn: bool, rng: &mut ChaCha8Rng) -> Vec<u8> {
     let phase: f64 = rng.random_range(0.0..6.0);
     let colour: [f64; 3] =
@@ -108,7 +109,7 @@ fn both(setting: &str) -> [String; 2] {
     ["photo", "sketch"].map(|name| format!("modality.{name}.{setting}"))
 }
 
-fn judged(model: &Model, dataset: &Dataset, split: &Split) -> f64 {
+fn map_of(model: &Model, dataset: &Dataset, split: &Split) -> f64 {
     let one = |name: &str| {
         let queries = dataset.queries(split, name).unwrap();
         let database = dataset.database(split, name).unwrap();
@@ -135,7 +136,7 @@ fn trained(run: &Config, dataset: &Dataset, split: &Split) -> Result<TrainingSes
 }
 
 #[test]
-fn tuning_lowers_the_loss_and_beats_the_frozen_network() {
+fn finetuning_lowers_the_loss_and_beats_the_frozen_network() {
     let folder = tempfile::tempdir().unwrap();
     let dataset = dataset(folder.path());
     let split = split(&dataset);
@@ -144,7 +145,7 @@ fn tuning_lowers_the_loss_and_beats_the_frozen_network() {
         let session = trained(&run, &dataset, &split).unwrap();
         let losses: Vec<f64> = session.history().iter().map(|row| row.loss).collect();
         let model = session.finish().unwrap().model;
-        (judged(&model, &dataset, &split), losses, model)
+        (map_of(&model, &dataset, &split), losses, model)
     };
     let freeze = both("freeze=all");
     let (frozen, ..) = map(&[&freeze[0], &freeze[1]]);
@@ -170,7 +171,7 @@ fn tuning_lowers_the_loss_and_beats_the_frozen_network() {
 }
 
 #[test]
-fn a_stopped_training_goes_on_with_the_same_pictures() {
+fn stopped_training_resumes_with_the_same_pictures() {
     let folder = tempfile::tempdir().unwrap();
     let dataset = dataset(folder.path());
     let split = split(&dataset);
@@ -201,7 +202,7 @@ fn a_stopped_training_goes_on_with_the_same_pictures() {
 }
 
 #[test]
-fn what_cannot_be_tuned_is_said() {
+fn unsuitable_finetuning_is_rejected() {
     let fault = |settings: &[&str]| {
         let settings: Vec<String> = settings.iter().map(|&s| s.to_owned()).collect();
         Config::parse("", &settings).unwrap_err().to_string()
