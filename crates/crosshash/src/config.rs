@@ -200,7 +200,7 @@ impl Config {
         config
     }
 
-    /// The same for a part of a training that has so many epochs.
+    /// This configuration with another number of epochs, for a phase of a training.
     pub(crate) fn with_epochs(&self, epochs: usize) -> Config {
         let mut config = self.clone();
         config.file.epochs = epochs;
@@ -360,7 +360,7 @@ fn set_pair(table: &mut toml::Table, setting: &str) -> Result<()> {
         )));
     };
     let (key, value) = (key.trim(), value.trim());
-    // What is no TOML value is a string.
+    // Text that is not a TOML value is a string.
     let parsed: Result<toml::Table, _> = toml::from_str(&format!("v = {value}"));
     let parsed = parsed.ok().and_then(|mut t| t.remove("v"));
     let value = parsed.unwrap_or_else(|| toml::Value::String(value.to_owned()));

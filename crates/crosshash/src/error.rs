@@ -1,5 +1,4 @@
-//! What can go wrong with data, supervision and learning: what was found, where (file, row,
-//! column), and what to do about it.
+//! Errors of data, supervision and training: what is wrong, where (file, row, column), and what to do.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,14 +6,14 @@ use std::path::{Path, PathBuf};
 /// `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Every way in which input to this crate can be wrong.
+/// An error of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Codes or labels are wrong.
     #[error(transparent)]
     Codes(#[from] crosshash_codes::Error),
-    /// The operating system refused; the message names the path.
+    /// An I/O error; the message names the path.
     #[error(transparent)]
     Io(#[from] std::io::Error),
     /// One row or cell is wrong.
@@ -24,17 +23,17 @@ pub enum Error {
         place: Place,
         /// The column, by name or number, if it is known.
         column: Option<String>,
-        /// What was found, what was wanted, what to do.
+        /// What is wrong, and what to do.
         what: String,
     },
-    /// A column, variable, modality or label that is not there.
+    /// A column, variable, modality or label that does not exist.
     #[error("no {kind} named {name:?}; there are: {known}")]
     Unknown {
-        /// What kind of thing was looked for.
+        /// The kind of name.
         kind: &'static str,
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The known names.
         known: String,
     },
     /// An id that occurs twice in one modality.
@@ -51,7 +50,7 @@ pub enum Error {
         /// Item number of the second, counted from 0.
         second: usize,
     },
-    /// Two modalities without a label in common: nothing could be learnt across them.
+    /// Two modalities without a common label.
     #[error(
         "modalities {left} and {right} share no label; {left} has e.g. {left_example}, {right} has e.g. {right_example}: give both the same label names"
     )]
@@ -65,46 +64,46 @@ pub enum Error {
         /// A label of the second.
         right_example: String,
     },
-    /// A loss that is no number any more.
+    /// A loss that is not finite.
     #[error(
         "the {term} became {value} at epoch {epoch}, step {step}; lower the learning rate (learning_rate)"
     )]
     Diverged {
-        /// Which term.
+        /// The term of the loss.
         term: String,
-        /// What it became.
+        /// Its value.
         value: f64,
         /// Epoch, from 1.
         epoch: usize,
         /// Step in the epoch, from 1.
         step: usize,
     },
-    /// Centres or outputs that fall together.
+    /// Centres or outputs that collapse.
     #[error(
         "training collapsed in epoch {epoch}: {what} has length {length:.3}, centres began with {first:.3}; codes would all be alike: lower jcch.lambda, weight_decay or learning_rate"
     )]
     Collapsed {
         /// Epoch, from 1.
         epoch: usize,
-        /// What fell together.
+        /// What collapsed.
         what: String,
         /// Its length.
         length: f64,
         /// Mean length of the first centres.
         first: f64,
     },
-    /// A method that cannot learn from this data.
+    /// A method that cannot be trained on these data.
     #[error("{method} {why}")]
     Unsuitable {
         /// The method.
         method: String,
-        /// What it needs and does not find, after its name.
+        /// The reason, as a continuation of the name of the method.
         why: String,
     },
-    /// Content that is not what it should be, as a sentence.
+    /// Invalid content, as a sentence.
     #[error("{what}")]
     Content {
-        /// What was found, what was wanted, what to do.
+        /// What is wrong, and what to do.
         what: String,
     },
     /// Another error, with the file in which it happened.
@@ -112,7 +111,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What went wrong in it (no `source`: the message says it already).
+        /// The error in it (not `source`, because the message contains it).
         fault: Box<Error>,
     },
 }
@@ -132,7 +131,7 @@ impl From<crosshash_features::Error> for Error {
 }
 
 impl Error {
-    /// Something that this build leaves out; `feature` is the cargo feature that has it.
+    /// Functionality that is disabled in this build; `feature` is the cargo feature that enables it.
     pub fn disabled(what: &str, feature: &str) -> Error {
         crosshash_features::Error::disabled(what, feature).into()
     }
@@ -163,7 +162,7 @@ impl Error {
         Error::Unknown { kind, name: name.into(), known }
     }
 
-    /// Names the file in which this error happened, unless it names one already.
+    /// Adds the file in which this error happened, unless it has one already.
     #[must_use]
     pub fn at(self, path: &Path) -> Error {
         match self {
@@ -173,8 +172,7 @@ impl Error {
     }
 }
 
-/// Where in a file: tables are counted in lines as editors show them (from 1), arrays in
-/// rows as programs index them (from 0).
+/// A location in a file: lines of text files are counted from 1, rows of arrays from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// A line of a text file, from 1.

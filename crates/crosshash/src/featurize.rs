@@ -13,7 +13,7 @@ use crate::{Error, Model, Result};
 /// Extracts features with backbones.
 #[derive(Clone)]
 pub struct FeatureExtractor<'a> {
-    /// Where the weights of backbones are.
+    /// The locations of the weights of backbones.
     pub weights: Weights,
     /// The folder of the feature cache, if features are cached.
     pub cache: Option<PathBuf>,
@@ -21,7 +21,7 @@ pub struct FeatureExtractor<'a> {
     pub skip_bad: bool,
     /// Limits for the size of pictures.
     pub limits: Limits,
-    /// Returns the seconds since some moment: the library does not read the clock.
+    /// A clock in seconds from any origin, because the library does not read the system clock.
     pub now: &'a (dyn Fn() -> f64 + Sync),
     /// Receives the progress.
     pub callback: &'a dyn FeatureCallback,
@@ -48,7 +48,7 @@ pub struct FeatureJob<'a> {
     pub modality: &'a str,
     /// The name of the backbone.
     pub backbone: &'a str,
-    /// How many items there are.
+    /// Number of items.
     pub items: usize,
 }
 

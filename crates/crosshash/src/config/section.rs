@@ -14,7 +14,7 @@ pub(crate) trait Settings: Serialize + DeserializeOwned + Default {
     fn check(&self) -> Result<()>;
 }
 
-/// The sections of a configuration: what was given, completed by defaults as it is read.
+/// The sections of a configuration. Reading a section completes it with defaults.
 pub(crate) struct Sections(toml::Table);
 
 impl Sections {
@@ -27,7 +27,7 @@ impl Sections {
         self.read_or(T::default())
     }
 
-    /// The same with other defaults.
+    /// Like [`Sections::read`], with other defaults.
     pub(crate) fn read_or<T: Settings>(&mut self, default: T) -> Result<T> {
         let name = T::SECTION;
         let place = |err: &dyn std::fmt::Display| {

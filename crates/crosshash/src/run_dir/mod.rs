@@ -54,12 +54,12 @@ struct Layout {
     crosshash: String,
 }
 
-/// A file of a run with the time and size that tell whether it has changed.
+/// A file of a run with its modification time and size, to detect changes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileStamp {
     /// The file.
     pub path: PathBuf,
-    /// When it was modified, if the system tells.
+    /// Modification time, if the system reports it.
     pub modified: Option<SystemTime>,
     /// Its size in bytes.
     pub bytes: u64,

@@ -14,11 +14,11 @@ use crate::{Error, Result};
 pub struct RunReport {
     /// The data set: a path, or the name of the built-in one.
     pub data: PathBuf,
-    /// Where the files of the manifest are, if not beside it.
+    /// The folder of the files, if it is not that of the manifest.
     pub root: Option<PathBuf>,
     /// The hash of the split, in hexadecimal.
     pub split: String,
-    /// Items that were left out: modality, reason, number.
+    /// Items that were dropped: modality, reason, number.
     pub left_out: Vec<(String, String, usize)>,
     /// Notes of the split.
     pub notes: Vec<String>,
@@ -54,7 +54,7 @@ impl RunReport {
     /// names that are not a path stay as they are.
     pub fn saved_path(path: &Path) -> PathBuf {
         let absolute = std::path::absolute(path).ok().filter(|_| path.exists());
-        // JSON holds no other paths than UTF-8.
+        // JSON can only contain UTF-8.
         let absolute = absolute.unwrap_or_else(|| path.to_owned());
         absolute.to_string_lossy().into_owned().into()
     }
@@ -69,7 +69,7 @@ impl DirectionReport {
     /// An evaluation to save.
     pub fn new(direction: &Direction) -> Result<DirectionReport> {
         let report = serde_json::to_value(&direction.report).map_err(|err| {
-            Error::content(format!("a report that JSON cannot hold: {err}"))
+            Error::content(format!("the report cannot be written as JSON: {err}"))
         })?;
         let (query, database) = (direction.query.clone(), direction.database.clone());
         Ok(DirectionReport { query, database, report })

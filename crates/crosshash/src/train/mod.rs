@@ -4,8 +4,8 @@
 //! epoch, stops with an error when a loss diverges, and saves checkpoints. A gradient method supplies
 //! an `Objective`; a method in closed form has one epoch. Test queries cannot be reached from here.
 //!
-//! A session can be stopped after any step: its state is saved whole, and a resumed training gives
-//! the same bits as an undisturbed one.
+//! A session can be stopped after any step. Its complete state is saved, and a resumed training is
+//! bit-identical to an uninterrupted one.
 //!
 //! ```
 //! use crosshash::Config;
@@ -50,7 +50,7 @@ pub use rotate::RotationChoice;
 pub(crate) use validate::ValidationSet;
 pub use validate::{Select, Validation};
 
-/// What is saved beside the arrays.
+/// State that is saved with the arrays.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct State {
     data: String, // a fingerprint
@@ -177,7 +177,7 @@ impl TrainingSession {
             return Ok(self.state.history.last());
         }
         self.broken = true; // until this returns without an error
-        let going_on = match &mut self.work {
+        let completed = match &mut self.work {
             Work::Gradient(objective) => gradient_epoch(
                 &mut **objective,
                 &self.config,
@@ -195,7 +195,7 @@ impl TrainingSession {
             }
         };
         self.broken = false;
-        Ok(if going_on { self.state.history.last() } else { None })
+        Ok(if completed { self.state.history.last() } else { None })
     }
 
     /// The model of the best epoch.
@@ -231,9 +231,8 @@ impl TrainingSession {
         Ok(Fitted { model, history, best_epoch, rotation })
     }
 
-    /// Writes everything that is needed to go on into one file, with a note of the caller (say, the
-    /// time used so far). Refuses after an epoch that failed, so that a good file is never replaced by a
-    /// useless one.
+    /// Saves a checkpoint with a note of the caller (e.g. the time used so far). Fails after an error
+    /// within an epoch, so that a valid checkpoint is never replaced by an invalid one.
     pub fn save(&self, path: &Path, note: &str) -> Result<()> {
         let Work::Gradient(objective) = &self.work else {
             return Err(Error::content(format!(
@@ -256,18 +255,19 @@ impl TrainingSession {
             ..self.state.clone()
         };
         // TOML, because its reader restores every bit of a number.
-        let state = toml::to_string(&state)
-            .map_err(|err| Error::content(format!("the state of training: {err}")))?;
+        let state = toml::to_string(&state).map_err(|err| {
+            Error::content(format!("the state of the training cannot be saved: {err}"))
+        })?;
         arrays.write(path, &state)
     }
 
-    /// Restores what [`TrainingSession::save`] wrote and returns its note; refuses a checkpoint of
+    /// Restores a checkpoint of [`TrainingSession::save`] and returns its note; rejects checkpoints of
     /// another configuration or data set.
     pub fn resume(&mut self, path: &Path) -> Result<String> {
         let (mut arrays, text) = Arrays::read(path)?;
         let fault = |what: String| Error::content(what).at(path);
         let state: State = toml::from_str(&text)
-            .map_err(|err| fault(format!("not the checkpoint of a training: {err}")))?;
+            .map_err(|err| fault(format!("not a checkpoint of a training: {err}")))?;
         if state.config != self.state.config || state.data != self.state.data {
             return Err(fault(
                 "the checkpoint belongs to another configuration or data set; use the same, or \

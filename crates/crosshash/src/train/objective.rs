@@ -23,7 +23,7 @@ pub(crate) struct Position {
 /// epoch, the divergence guard, checkpoints and resuming.
 ///
 /// Everything random depends on the seed, the epoch and the step only, so that a resumed training
-/// repeats the undisturbed one bit for bit.
+/// is bit-identical to an uninterrupted one.
 pub(crate) trait Objective: Send {
     /// Prepares an epoch of which `done` steps have been taken already; returns its number of steps.
     fn begin_epoch(&mut self, epoch: usize, done: usize) -> usize;
@@ -45,10 +45,10 @@ pub(crate) trait Objective: Send {
     fn towers(&self) -> Vec<(&ModalityData, &Tower)>;
 
     /// Every array that training changes. `full`: with the state of the optimisers, pending updates and
-    /// buffers, so that training can go on exactly; otherwise what the model needs.
+    /// buffers, for an exact resume; otherwise only the arrays of the model.
     fn arrays(&self, full: bool) -> Arrays;
 
-    /// Restores what [`Objective::arrays`] returned; `at` is the next step.
+    /// Restores the arrays of [`Objective::arrays`]; `at` is the next step.
     fn restore(&mut self, arrays: Arrays, full: bool, at: Position) -> Result<()>;
 
     /// State other than arrays, saved with a checkpoint.

@@ -7,7 +7,7 @@
 //! | recall | mean R@10 of pairs over the same directions, if there are pairs |
 //! | words | mean P@5 of typed words that find items of another modality, if there are texts |
 //!
-//! P@5 is divided by the value that is possible (3 of 5 for a word of three items).
+//! P@5 is divided by its maximum (3 of 5 for a word of three items).
 
 use crosshash_codes::eval::{Options, Relevant, Scores, known_item, words};
 use crosshash_codes::{Bits, Codes};
@@ -35,12 +35,12 @@ pub enum Select {
     Recall,
     /// P@5 of typed words.
     Words,
-    /// The mean of those that the data allow.
+    /// The mean of the metrics that are available for the data.
     #[default]
     Balanced,
 }
 
-/// The metrics of one validation; those that the data do not allow are absent.
+/// The metrics of one validation; those that are not available for the data are absent.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Validation {
     /// Mean tie-aware MAP.
@@ -56,7 +56,7 @@ pub struct Validation {
     pub score: f64,
 }
 
-/// What validation needs of the data, made once.
+/// The data that validation needs, prepared once.
 pub(crate) struct ValidationSet {
     select: Select,
     modalities: Vec<Part>,
