@@ -128,7 +128,7 @@ pub fn fit(
         clock = checkpoints.resume(&mut session)?;
         checkpoints.run.save_config(&config.to_toml()?)?;
     }
-    let asking = interrupt::catch();
+    let guard = interrupt::catch();
     while !session.is_done() {
         let going_on = epoch(&mut session, &mut clock)?;
         if let Some(checkpoints) = checkpoints {
@@ -138,7 +138,7 @@ pub fn fit(
             return Ok(None);
         }
     }
-    drop(asking);
+    drop(guard);
     let train::Fitted { model, history, best_epoch, rotation } = session.finish()?;
     if let Some(rotation) = rotation {
         say(format!("outputs rotated ({rotation}): validation improves"));
@@ -168,7 +168,11 @@ fn epoch(session: &mut TrainingSession, clock: &mut Clock) -> Result<bool> {
             let rate = taken as f64 / started.elapsed().as_secs_f64();
             format!("{}{last}, {rate:.0} items/s", terms(&row))
         });
-        if interrupt::asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if interrupt::requested() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     };
     let row = session.epoch(&mut on_step)?.cloned();
     drop(bar);

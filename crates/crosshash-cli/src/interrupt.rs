@@ -10,22 +10,22 @@ use crate::progress::say;
 /// The exit code of an interrupted program, by convention of shells.
 const INTERRUPTED: u8 = 130;
 
-static ASKED: AtomicBool = AtomicBool::new(false);
+static REQUESTED: AtomicBool = AtomicBool::new(false);
 static LISTENING: AtomicBool = AtomicBool::new(false);
 static HANDED_OVER: AtomicBool = AtomicBool::new(false);
 static CATCHING: OnceLock<()> = OnceLock::new();
 
-/// While it exists, Ctrl-C and SIGTERM only request a stop; see [`asked`].
-pub struct Asking;
+/// While it exists, Ctrl-C and SIGTERM only request a stop; see [`requested`].
+pub struct StopGuard;
 
 /// Until the returned value is dropped, Ctrl-C only requests a stop.
-pub fn catch() -> Asking {
+pub fn catch() -> StopGuard {
     CATCHING.get_or_init(|| {
         let handler = || {
             if HANDED_OVER.load(Ordering::SeqCst) {
                 return;
             }
-            if ASKED.swap(true, Ordering::SeqCst) || !LISTENING.load(Ordering::SeqCst) {
+            if REQUESTED.swap(true, Ordering::SeqCst) || !LISTENING.load(Ordering::SeqCst) {
                 std::process::exit(INTERRUPTED.into());
             }
             say("stopping after this step; press Ctrl-C again to stop at once");
@@ -34,10 +34,10 @@ pub fn catch() -> Asking {
         let _ = ctrlc::set_handler(handler);
     });
     LISTENING.store(true, Ordering::SeqCst);
-    Asking
+    StopGuard
 }
 
-impl Drop for Asking {
+impl Drop for StopGuard {
     fn drop(&mut self) {
         LISTENING.store(false, Ordering::SeqCst);
     }
@@ -49,8 +49,8 @@ pub fn hand_over() {
 }
 
 /// Whether a stop was requested.
-pub fn asked() -> bool {
-    ASKED.load(Ordering::SeqCst)
+pub fn requested() -> bool {
+    REQUESTED.load(Ordering::SeqCst)
 }
 
 /// The exit code after a requested stop.

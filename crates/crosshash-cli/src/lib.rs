@@ -46,7 +46,7 @@ pub fn exit_code(program: &str, result: Result<ExitCode>) -> ExitCode {
         Ok(code) => code,
         Err(err) if is_broken_pipe(&err) => ExitCode::SUCCESS,
         Err(err) => {
-            #[expect(clippy::print_stderr, reason = "the one place that prints errors")]
+            #[expect(clippy::print_stderr, reason = "the only place that prints errors")]
             {
                 eprintln!("{program}: {err:#}");
             }

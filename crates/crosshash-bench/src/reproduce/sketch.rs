@@ -123,7 +123,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     // Weights that are not there are better missed now than after the first part.
     let weights = args.tune.map(|_| tuned_weights(args)).transpose()?;
-    let asking = interrupt::catch();
+    let guard = interrupt::catch();
     let mut rows = Vec::new();
     if !jobs.is_empty() {
         let mut raw = args.data_args.clone();
@@ -132,10 +132,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             raw.backbone = ["photo", "sketch"].map(|m| format!("{m}={BACKBONE}")).to_vec();
         }
         let opened = raw.open(&manifest, Some(&args.data), &[])?;
-        let what = match given {
-            true => raw.backbone.join(", "),
-            false => format!("{BACKBONE}, frozen"),
-        };
+        let what =
+            if given { raw.backbone.join(", ") } else { format!("{BACKBONE}, frozen") };
         for job in &jobs {
             say(format!("{what}: {} bits, seed {}", job.bits(), job.seed()));
             let Some(row) = trained(&what, job, &opened)? else {
@@ -172,7 +170,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             write(args, &rows)?;
         }
     }
-    drop(asking);
+    drop(guard);
     std::io::Write::write_all(&mut std::io::stdout().lock(), table(&rows).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

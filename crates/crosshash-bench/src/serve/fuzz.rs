@@ -64,9 +64,10 @@ pub(super) fn run(server: &mut Server, count: usize, seed: u64) -> Result<Fuzzed
     let progress = Progress::new("malformed requests", count);
     for n in 0..count {
         let shot = shot(&target, n, &mut rng);
-        let reply = match shot.cut {
-            true => cut_off(target.addr, &shot.bytes),
-            false => client.raw(&shot.bytes).ok().map(|reply| (reply.status, reply.text())),
+        let reply = if shot.cut {
+            cut_off(target.addr, &shot.bytes)
+        } else {
+            client.raw(&shot.bytes).ok().map(|reply| (reply.status, reply.text()))
         };
         fuzzed.sent += 1;
         let status =

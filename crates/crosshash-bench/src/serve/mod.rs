@@ -107,9 +107,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             report["soak"] = json!(soak::run(&server, time, &words, args.plot.as_deref())?);
         }
     }
-    let text = match args.json {
-        true => serde_json::to_string_pretty(&report)? + "\n",
-        false => to_text(&report),
+    let text = if args.json {
+        serde_json::to_string_pretty(&report)? + "\n"
+    } else {
+        to_text(&report)
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
     let refused = report["fuzz"].is_null()

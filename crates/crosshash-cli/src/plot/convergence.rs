@@ -7,22 +7,24 @@ use anyhow::Result;
 use super::lines::{self, Panel, Point, Series};
 use crate::fit::History;
 
-/// Draws both panels for some trainings: name, history, and the epoch that was kept. Epochs
-/// without validation show the loss instead.
+/// Draws both panels for several trainings: name, history and selected epoch. Without validation,
+/// the loss is drawn instead.
 pub(crate) fn draw(path: &Path, runs: &[(&str, &History, Option<usize>)]) -> Result<()> {
-    let judged = runs.iter().all(|(_, h, _)| h.epochs.iter().all(|e| e.score().is_some()));
-    let (y, title) = match judged {
-        true => ("validation score", "Convergence (large dot: the epoch that was kept)"),
-        false => ("loss", "Convergence"),
+    let validated =
+        runs.iter().all(|(_, h, _)| h.epochs.iter().all(|e| e.score().is_some()));
+    let (y, title) = if validated {
+        ("validation score", "Convergence (large dot: selected epoch)")
+    } else {
+        ("loss", "Convergence")
     };
     let panel = |x: &str, at: fn(&History, usize) -> f64| {
         let series = runs.iter().map(|(name, history, best)| {
             let points = history.epochs.iter().enumerate().map(|(k, row)| Point {
                 x: at(history, k),
-                y: if judged { row.score().unwrap_or(f64::NAN) } else { row.loss },
+                y: if validated { row.score().unwrap_or(f64::NAN) } else { row.loss },
                 spread: 0.0,
             });
-            let mark = best.map(|best| best - 1).filter(|_| judged);
+            let mark = best.map(|best| best - 1).filter(|_| validated);
             Series { name: (*name).to_owned(), points: points.collect(), mark }
         });
         let series = series.collect();

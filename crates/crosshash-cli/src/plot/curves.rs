@@ -1,4 +1,4 @@
-//! Precision against recall, and precision against the number of results looked at.
+//! Precision over recall, and precision over the number of results.
 
 use std::path::Path;
 
@@ -86,7 +86,7 @@ fn top_n(area: &Area<'_>, report: &Report) -> Result<()> {
         .build_cartesian_2d(1.0..last, 0.0..1.0)?;
     chart
         .configure_mesh()
-        .x_desc("N, results looked at")
+        .x_desc("N, number of results")
         .y_desc("precision of the first N")
         .x_label_formatter(&|x| format!("{x:.0}"))
         .y_label_formatter(&|y| format!("{y:.1}"))

@@ -82,7 +82,7 @@ fn legend(area: &Area<'_>, labels: &[&str], modalities: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The sign of an item of the `kind`-th modality, or of a centre.
+/// The marker of an item of the `kind`-th modality, or of a centre.
 fn mark(
     area: &Area<'_>,
     (x, y): (i32, i32),

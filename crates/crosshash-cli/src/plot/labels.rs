@@ -1,4 +1,4 @@
-//! The label histogram: how many ids carry each label, the most frequent on top.
+//! The label histogram: the number of ids with each label, the most frequent on top.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use plotters::prelude::*;
 
 use super::{FONT, PALETTE};
 
-/// Bars that have a name; beyond, the histogram is a curve over ranks.
+/// Up to this number of labels, the histogram has one bar per label; above, it is a curve over ranks.
 const NAMED: usize = 40;
 
 /// Draws the histogram into an SVG file.
@@ -27,10 +27,7 @@ pub(crate) fn draw(report: &Report, path: &Path) -> Result<()> {
             report.name, report.labels.count, report.labels.ids
         );
         let root = root.titled(&title, (FONT, 18)).map_err(|err| anyhow!("{err}"))?;
-        let fault = match named {
-            true => bars(&root, &counts),
-            false => curve(&root, &counts),
-        };
+        let fault = if named { bars(&root, &counts) } else { curve(&root, &counts) };
         fault.map_err(|err| anyhow!("{err}"))?;
         root.present().map_err(|err| anyhow!("{err}"))?;
     }
@@ -99,7 +96,7 @@ fn curve(root: &Area<'_>, counts: &[(&str, usize)]) -> Drawn {
         counts.iter().enumerate().map(|(k, &(_, items))| (k + 1, items.max(1))),
         PALETTE[0].stroke_width(2),
     ))?;
-    // Names at ranks that grow so fast that they do not touch.
+    // Names at exponentially growing ranks, so that they do not overlap.
     let ranks = std::iter::successors(Some(1_usize), |rank| Some((rank * 2).max(4)));
     for rank in ranks.take_while(|&rank| rank <= counts.len()) {
         let (name, items) = counts[rank - 1];

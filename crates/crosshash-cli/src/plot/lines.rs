@@ -1,4 +1,4 @@
-//! Panels of lines side by side: what convergence, sweeps and comparisons are drawn with.
+//! Line charts in panels side by side, for convergence, sweeps and comparisons.
 
 use std::path::Path;
 
@@ -9,17 +9,17 @@ use plotters::prelude::*;
 use super::{FONT, colour};
 
 const PANEL: (u32, u32) = (480, 400);
-/// More lines than this are named beside the panels, once for all.
+/// With more lines than this, one legend is drawn beside the panels.
 const INSIDE: usize = 3;
 const BESIDE: u32 = 130;
 
 /// One panel.
 pub struct Panel {
-    /// What the x axis is.
+    /// Title of the x axis.
     pub x: String,
-    /// What the y axis is.
+    /// Title of the y axis.
     pub y: String,
-    /// Names of the places 0, 1, 2 .. on the x axis; none for numbers.
+    /// Names of the positions 0, 1, 2 .. on the x axis; empty for a numeric axis.
     pub names: Vec<String>,
     /// The lines.
     pub series: Vec<Series>,
@@ -27,15 +27,15 @@ pub struct Panel {
 
 /// One line.
 pub struct Series {
-    /// What the legend says.
+    /// Name in the legend.
     pub name: String,
     /// Its points, from left to right.
     pub points: Vec<Point>,
-    /// A point to set apart.
+    /// A point to highlight.
     pub mark: Option<usize>,
 }
 
-/// One point, with what it may be off by.
+/// One point with its error.
 #[derive(Clone, Copy)]
 pub struct Point {
     /// Position on the x axis.
@@ -71,7 +71,7 @@ pub fn draw(path: &Path, title: &str, panels: &[Panel]) -> Result<()> {
     crate::file::write(path, &svg)
 }
 
-/// A title's letters are as large as 18, and smaller where it would not fit the width.
+/// The font size of a title: 18, or smaller if the title would not fit into the width.
 fn title_size(title: &str, width: u32) -> f64 {
     const LETTER: f64 = 0.6; // the width of a letter, about, by its size
     (f64::from(width) / (LETTER * title.chars().count().max(1) as f64)).min(18.0)
@@ -96,15 +96,17 @@ fn draw_panel(
         .x_label_area_size(42)
         .y_label_area_size(58)
         .build_cartesian_2d(across, up.clone())?;
-    let place = |x: &f64| match names.is_empty() {
-        true if x.fract() == 0.0 => format!("{x:.0}"),
-        true => format!("{x:.1}"),
-        // Between two places there is nothing to say.
-        false => names
-            .iter()
-            .enumerate()
-            .find(|(k, _)| (*k as f64 - x).abs() < 1e-6)
-            .map_or(String::new(), |(_, name)| name.clone()),
+    let place = |x: &f64| {
+        if !names.is_empty() {
+            // No label between two positions.
+            let mut all = names.iter().enumerate();
+            let found = all.find(|(k, _)| (*k as f64 - x).abs() < 1e-6);
+            found.map_or(String::new(), |(_, name)| name.clone())
+        } else if x.fract() == 0.0 {
+            format!("{x:.0}")
+        } else {
+            format!("{x:.1}")
+        }
     };
     let digits = if up.end - up.start < 0.05 { 3 } else { 2 };
     chart
@@ -157,7 +159,7 @@ fn legend(area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel) -> Result<()
     Ok(())
 }
 
-/// A range with some air around all values.
+/// A range with a margin around all values.
 fn around(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
     let (low, high) = values
         .filter(|v| v.is_finite())

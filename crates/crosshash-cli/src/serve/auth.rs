@@ -133,14 +133,14 @@ mod tests {
     #[test]
     fn only_the_token_is_accepted() {
         let guard = Guard { token: Some("0123456789abcdef".into()), cors: None };
-        let ask =
+        let check =
             |value: &str| guard.admit(&headers(&[("authorization", value)]), None, false);
-        assert!(ask("Bearer 0123456789abcdef").is_ok());
-        assert!(ask("bearer 0123456789abcdef").is_ok());
+        assert!(check("Bearer 0123456789abcdef").is_ok());
+        assert!(check("bearer 0123456789abcdef").is_ok());
         for wrong in
             ["Bearer 0123456789abcdeg", "Bearer 0123456789abcde", "Basic x", "Bearer", ""]
         {
-            assert!(ask(wrong).is_err(), "{wrong}");
+            assert!(check(wrong).is_err(), "{wrong}");
         }
         assert!(guard.admit(&headers(&[]), Some("any.example"), true).is_ok());
     }

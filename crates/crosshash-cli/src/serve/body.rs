@@ -22,11 +22,11 @@ pub(crate) async fn json<T: DeserializeOwned>(app: &App, request: Request) -> Ap
     parse(&app.limits.body(&parts.headers, body).await?)
 }
 
-/// Whether the Content-Type of a body is `wanted`.
-pub(crate) fn is(headers: &HeaderMap, wanted: &str) -> bool {
-    let told = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let told = told.unwrap_or("").split(';').next().unwrap_or("").trim();
-    told.eq_ignore_ascii_case(wanted)
+/// Whether the Content-Type of a body is `expected`.
+pub(crate) fn is(headers: &HeaderMap, expected: &str) -> bool {
+    let found = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let found = found.unwrap_or("").split(';').next().unwrap_or("").trim();
+    found.eq_ignore_ascii_case(expected)
 }
 
 /// A multipart form: the JSON of its part `request`, if there is one, and the file of its part

@@ -143,7 +143,7 @@ pub(crate) fn serve(options: Options) -> Result<()> {
         }
         listen::serve(listener, router(&app), Arc::clone(&app), listen::stop_signal()).await
     })?;
-    // Do not wait for threads whose result nobody needs.
+    // Do not wait for threads whose result is not needed.
     runtime.shutdown_background();
     Ok(())
 }

@@ -71,7 +71,7 @@ impl ModalityIndex {
         }
     }
 
-    /// Refuses changes, because the index is being replaced.
+    /// Rejects changes, because the index is being replaced.
     pub(crate) fn suspend(&self) {
         self.index.suspend();
     }

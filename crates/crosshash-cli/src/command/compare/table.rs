@@ -67,8 +67,8 @@ impl Table {
         }
         rows.retain(|row| row.trials.iter().all(|trial| trial.left_out.is_none()));
         let mut directions: Vec<(String, String)> = Vec::new();
-        for judged in rows.iter().flat_map(|r| &r.trials).flat_map(|t| &t.directions) {
-            let direction = (judged.query.clone(), judged.database.clone());
+        for evaluated in rows.iter().flat_map(|r| &r.trials).flat_map(|t| &t.directions) {
+            let direction = (evaluated.query.clone(), evaluated.database.clone());
             if !directions.contains(&direction) {
                 directions.push(direction);
             }

@@ -93,7 +93,7 @@ fn query_modality(args: &Args, encoder: &QueryEncoder) -> Result<String> {
         let modality = encoder.select_modality(named, kind).context("--modality")?;
         return Ok(modality.to_owned());
     }
-    // A file can contain queries of any kind: only its modality tells which.
+    // A file can contain queries of any kind; the modality determines which.
     match (named, &encoder.model().modalities()[..]) {
         (Some(name), _) => {
             encoder.model().preparation(name).context("--modality")?;

@@ -72,8 +72,9 @@ impl Table {
 
     /// The row of the best validation MAP.
     pub(crate) fn best(&self) -> Option<&Row> {
-        let judged = self.rows.iter().filter_map(|row| Some((row, row.validation()?.mean)));
-        judged.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(row, _)| row)
+        let validated =
+            self.rows.iter().filter_map(|row| Some((row, row.validation()?.mean)));
+        validated.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(row, _)| row)
     }
 
     fn heads(&self) -> Vec<String> {
