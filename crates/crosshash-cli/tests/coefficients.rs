@@ -45,7 +45,7 @@ fn numbers_by_hand() {
     assert!(output.status.success(), "{output:?}");
     let text = stdout(&output);
     assert!(
-        text.contains("kind           exact (4 distinct label sets make at most"),
+        text.contains("kind           exact (4 distinct label sets need at most"),
         "{text}"
     );
     assert!(text.contains("unlabelled     1 (their coefficients are 0)"), "{text}");
@@ -136,11 +136,11 @@ fn bad_input_is_refused() {
     };
     assert_eq!(
         refusal("\n\n", &[]),
-        "crosshash: labels.txt: none of 2 items has a label; there is nothing to learn from\n"
+        "crosshash: labels.txt: none of 2 items has a label; coefficients need labels\n"
     );
     assert_eq!(
         refusal("0 1\n2\n3\n", &["--kind", "anchors", "--anchors", "2"]),
-        "crosshash: labels.txt: 2 anchors cannot give every label one; ask for at least 3\n"
+        "crosshash: labels.txt: 2 anchors do not cover every label; use at least 3\n"
     );
     let text = refusal("0 x\n", &[]);
     assert!(text.contains("labels.txt") && text.contains('x'), "{text}");

@@ -5,15 +5,15 @@
 //! p <- p - eta v
 //! ```
 //!
-//! The library's own optimiser makes several passes over every array; memory traffic is what a
-//! step costs here, so value, velocity and gradient are read once and written once.
+//! The optimiser of the tensor library makes several passes over every array. A step is limited by
+//! memory bandwidth, so value, velocity and gradient are read once and written once.
 //!
 //! A row without gradient follows `(p, v) <- A (p, v)` with
 //! `A = [[1 - eta w, -eta m], [w, m]]`, so k idle steps are one product with `A^k`
 //! ([`Sgd::idle`]): rows of a sparse layer are brought up to date when they are next used.
 //!
-//! Beside it: Adam (`optimise/adam.rs`), learning rates over time (`optimise/schedule.rs`) and
-//! averaged weights (`optimise/average.rs`).
+//! Also here: Adam (`optimise/adam.rs`), learning rate schedules (`optimise/schedule.rs`) and averaged
+//! weights (`optimise/average.rs`).
 
 mod adam;
 mod average;
@@ -27,10 +27,10 @@ pub(crate) use schedule::{cosine, held};
 use burn_tensor::{Device, Gradients, Tensor, TensorData};
 use rayon::prelude::*;
 
-/// Numbers a thread takes at a time.
+/// Values per parallel block.
 const BLOCK: usize = 1 << 15;
 
-/// The constants of one step.
+/// Settings of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sgd {
     /// Learning rate, eta.
@@ -42,7 +42,7 @@ pub(crate) struct Sgd {
 }
 
 impl Sgd {
-    /// One step on a piece of an array.
+    /// One step on a slice of an array.
     pub(crate) fn update(self, value: &mut [f32], velocity: &mut [f32], gradient: &[f32]) {
         let Sgd { rate, momentum, decay } = self;
         for ((p, v), g) in value.iter_mut().zip(velocity).zip(gradient) {
@@ -51,7 +51,7 @@ impl Sgd {
         }
     }
 
-    /// The rest of a step on a piece of an array whose velocity holds `m v + g` already.
+    /// Completes a step on a slice whose velocity already contains `m v + g`.
     pub(crate) fn follow(self, value: &mut [f32], velocity: &mut [f32]) {
         let Sgd { rate, decay, .. } = self;
         for (p, v) in value.iter_mut().zip(velocity) {
@@ -60,7 +60,7 @@ impl Sgd {
         }
     }
 
-    /// `A^k`: what `steps` steps without gradient do to (value, velocity).
+    /// `A^k`: the effect of `steps` steps without gradient on (value, velocity).
     pub(crate) fn idle(self, steps: u32) -> [[f64; 2]; 2] {
         let (eta, m, w) =
             (f64::from(self.rate), f64::from(self.momentum), f64::from(self.decay));
@@ -83,7 +83,7 @@ fn product(a: [[f64; 2]; 2], b: [[f64; 2]; 2]) -> [[f64; 2]; 2] {
     [[cell(0, 0), cell(0, 1)], [cell(1, 0), cell(1, 1)]]
 }
 
-/// A learnt matrix with its velocity.
+/// A trainable matrix with its velocity.
 #[derive(Debug)]
 pub(crate) struct Param {
     leaf: Tensor<2>,
@@ -92,13 +92,13 @@ pub(crate) struct Param {
 }
 
 impl Param {
-    /// A matrix at rest.
+    /// A matrix with zero velocity.
     pub(crate) fn new(values: Vec<f32>, columns: usize, device: &Device) -> Param {
         let velocity = vec![0.0; values.len()];
         Param::resume(values, velocity, columns, device)
     }
 
-    /// A matrix in motion.
+    /// A matrix with the given velocity.
     pub(crate) fn resume(
         values: Vec<f32>,
         velocity: Vec<f32>,
@@ -111,7 +111,7 @@ impl Param {
         Param { leaf, velocity, device: device.clone() }
     }
 
-    /// The matrix, to compute with.
+    /// The matrix as a leaf of the graph.
     pub(crate) fn leaf(&self) -> Tensor<2> {
         self.leaf.clone()
     }
@@ -131,23 +131,22 @@ impl Param {
         &self.velocity
     }
 
-    /// One step along the gradient that a backward pass left for this matrix; none if the pass
-    /// did not touch it.
+    /// One step with the gradient of a backward pass; no step if the matrix was not used.
     pub(crate) fn step(&mut self, grads: &mut Gradients, sgd: Sgd) {
         let Some(gradient) = self.leaf.grad_remove(grads) else { return };
         let gradient = gradient.into_data();
         self.follow(gradient.as_slice().expect("single precision"), sgd);
     }
 
-    /// Takes the gradient that a backward pass left for this matrix, by rows.
+    /// Removes and returns the gradient of this matrix from a backward pass, by rows.
     pub(crate) fn gradient(&self, grads: &mut Gradients) -> Option<Vec<f32>> {
         self.leaf.grad_remove(grads).map(floats)
     }
 
-    /// One step along a gradient, by rows.
+    /// One step with a gradient, by rows.
     pub(crate) fn follow(&mut self, gradient: &[f32], sgd: Sgd) {
         assert_eq!(gradient.len(), self.velocity.len(), "one gradient per value");
-        // The backward pass is over: the values are ours alone and are not copied.
+        // After the backward pass the values are not shared, so they are not copied.
         let empty = Tensor::empty([1, 1], &self.device);
         let leaf = std::mem::replace(&mut self.leaf, empty);
         let mut data = leaf.inner().into_data();
@@ -161,7 +160,7 @@ impl Param {
     }
 }
 
-/// The numbers of a tensor, by rows.
+/// The values of a tensor, by rows.
 pub(crate) fn floats<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().as_slice().expect("single precision").to_vec()
 }
@@ -173,7 +172,7 @@ mod tests {
     const SGD: Sgd = Sgd { rate: 0.1, momentum: 0.9, decay: 0.01 };
 
     #[test]
-    fn one_step_is_the_formula() {
+    fn steps_match_the_formula() {
         let device = Device::flex().autodiff();
         let start: Vec<f32> = (0..70_000).map(|k| (k as f32 * 0.37).sin()).collect();
         let mut param = Param::new(start.clone(), 7, &device);
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_steps_are_steps_without_gradient() {
+    fn idle_matches_steps_without_gradient() {
         let (mut p, mut v) = ([0.7_f32], [-1.3_f32]);
         let (p0, v0) = (f64::from(p[0]), f64::from(v[0]));
         for steps in 1..40 {

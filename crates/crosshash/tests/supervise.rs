@@ -325,10 +325,7 @@ fn drawn_anchors_cover_every_label() {
     );
     assert_eq!(draw_anchors(&labels, 1000, 1).unwrap().len(), 300);
     let err = draw_anchors(&labels, 2, 1).unwrap_err().to_string();
-    assert!(
-        err.starts_with("2 anchors cannot give every label one; ask for at least"),
-        "{err}"
-    );
+    assert!(err.starts_with("2 anchors do not cover every label; use at least"), "{err}");
 }
 
 #[test]
@@ -338,7 +335,7 @@ fn bad_anchors_are_rejected() {
         from_anchors(&labels, anchors, true, &|_| ()).unwrap_err().to_string()
     };
     assert_eq!(refusal(&[0, 3]), "anchor 1: item 3 does not exist, there are 3 items");
-    assert_eq!(refusal(&[2, 2]), "anchor 1: item 2 is named twice");
+    assert_eq!(refusal(&[2, 2]), "anchor 1: item 2 is listed twice");
     assert_eq!(refusal(&[1]), "anchor 0: item 1 has no label");
 }
 
@@ -357,13 +354,13 @@ fn automatic_choice_is_explained() {
     let multi = Labels::from_indices(3, [vec![0], vec![1, 2], vec![2]]).unwrap();
     let (kind, reason) = kinds(&multi, &auto);
     assert_eq!(kind, Kind::Exact);
-    assert_eq!(reason, "3 distinct label sets make at most 1.6e1 steps, within 1e10");
+    assert_eq!(reason, "3 distinct label sets need at most 1.6e1 steps, within 1e10");
     let given = Options { anchors: Some(3), ..auto };
     assert_eq!(kinds(&multi, &given).0, Kind::Anchors);
     let none = Labels::from_indices(3, [vec![], vec![]]).unwrap();
     assert_eq!(
         supervise(&none, &auto, &|_| ()).unwrap_err().to_string(),
-        "none of 2 items has a label; there is nothing to learn from"
+        "none of 2 items has a label; coefficients need labels"
     );
 }
 

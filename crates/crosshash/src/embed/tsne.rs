@@ -6,10 +6,10 @@ use rayon::prelude::*;
 use super::Options;
 use crate::{Error, Result};
 
-/// Accuracy of the approximation; smaller is more exact.
+/// Accuracy of the approximation; smaller is more accurate.
 const THETA: f32 = 0.5;
 
-/// Positions in the plane, two numbers per row, from a start.
+/// Two-dimensional positions of all rows, from the initial positions `start`.
 pub(super) fn places(
     rows: &[f32],
     width: usize,
@@ -26,14 +26,15 @@ pub(super) fn places(
     if !(perplexity >= 1.0 && suits(perplexity)) {
         return Err(Error::content(format!(
             "perplexity {perplexity} does not suit {} points: it must be 1 or more, and below a \
-             third of the points; take fewer labels' items or a smaller perplexity",
+             third of the points; use more items or a smaller perplexity",
             points.len()
         )));
     }
     let near = neighbours(&points, perplexity);
-    // On one thread: on several the crate adds forces up in the order in which they come.
+    // On one thread, because the crate sums forces in a thread-dependent order.
     let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build();
-    let alone = alone.map_err(|err| Error::content(format!("starting a thread: {err}")))?;
+    let alone =
+        alone.map_err(|err| Error::content(format!("failed to start a thread: {err}")))?;
     Ok(alone.install(|| {
         let mut tsne: bhtsne::tSNE<'_, f32, &[f32]> = bhtsne::tSNE::new(&points);
         tsne.perplexity(perplexity)
@@ -45,8 +46,8 @@ pub(super) fn places(
     }))
 }
 
-/// The three times perplexity nearest points of each, by distance and then by number. The crate
-/// would find them through a tree that is built at random.
+/// The nearest points of each point (three times the perplexity), by distance and then by index. The
+/// crate would use a randomised tree.
 fn neighbours(points: &[&[f32]], perplexity: f32) -> Vec<Vec<Neighbor<f32>>> {
     #[expect(clippy::cast_possible_truncation, reason = "below the number of points")]
     #[expect(clippy::cast_sign_loss, reason = "positive")]

@@ -1,4 +1,4 @@
-//! The balance loss: every bit should part the items in halves, and no two bits alike.
+//! The balance loss: every bit should split the items in halves, and bits should be uncorrelated.
 //!
 //! As in spectral hashing (Weiss et al., 2008: `B^T 1 = 0`, `B^T B = n I`), relaxed to a penalty
 //! on the outputs of a batch. With rows scaled to length sqrt(r), `x_i = sqrt(r) f_i / |f_i|`,
@@ -6,7 +6,7 @@
 //! ```text
 //! m_k    = 1/n sum_i x_ik
 //! v_kl   = 1/n sum_i (x_ik - m_k)(x_il - m_l)
-//! L_mean = 1/r sum_k m_k^2                        0: no bit prefers a side
+//! L_mean = 1/r sum_k m_k^2                        0: all bits are balanced
 //! L_cov  = 1/r sum_{k != l} v_kl^2                0: bits are not correlated
 //! ```
 //!
@@ -66,17 +66,17 @@ mod tests {
     }
 
     #[test]
-    fn equals_its_twin_in_value_and_slope() {
+    fn matches_the_reference_in_value_and_gradient() {
         let f = random(31, 5, R, 2.0);
         agrees(&f, R, |f| balance(f).mean, |f| twin(f)[0]);
         agrees(&f, R, |f| balance(f).correlation, |f| twin(f)[1]);
     }
 
     #[test]
-    fn zero_for_a_hadamard_matrix_and_blind_to_scale() {
+    fn zero_for_a_hadamard_matrix_at_any_scale() {
         let rows =
             [[1., 1., 1., 1.], [1., -1., 1., -1.], [1., 1., -1., -1.], [1., -1., -1., 1.]];
-        // Each row and its opposite.
+        // Each row and its negation.
         let both: Vec<f64> = [3.0, -0.1]
             .iter()
             .flat_map(|scale| rows.as_flattened().iter().map(move |x| x * scale))
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn finite_far_out() {
+    fn finite_at_extreme_scales() {
         stays_finite(R, |f| {
             let found = balance(f);
             found.mean + found.correlation

@@ -1,7 +1,7 @@
-//! The auxiliary loss: a softmax classifier on the features under the hash layer.
+//! The auxiliary loss: a softmax classifier on the features below the hash layer.
 //!
-//! JCCH, the term weighed by mu, "(multilabel) softmax loss". The paper leaves it undefined; as in
-//! SCDH the target is the item's labels with equal shares:
+//! JCCH, the term weighted by mu, "(multilabel) softmax loss". The paper does not define it; as in
+//! SCDH, the target is the uniform distribution over the item's labels:
 //!
 //! ```text
 //! L_1 = 1/n sum_i 1/|Y_i| sum_{s in Y_i} -log softmax_s(z_i)
@@ -34,12 +34,12 @@ mod tests {
     }
 
     #[test]
-    fn equals_its_twin_in_value_and_slope() {
+    fn matches_the_reference_in_value_and_gradient() {
         agrees(&random(7, 3, C, 3.0), C, |z| classifier(z, plain(&SHARES, C)), twin);
     }
 
     #[test]
-    fn finite_far_out() {
+    fn finite_at_extreme_scales() {
         let shares =
             || Tensor::<2>::ones([3, C], &burn_tensor::Device::flex().autodiff()) * 0.25;
         stays_finite(C, |z| classifier(z, shares()));

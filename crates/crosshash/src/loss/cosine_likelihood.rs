@@ -1,24 +1,24 @@
 //! Negative log-likelihood of pairwise similarities on cosines, in a batch and against a queue.
 //!
-//! DCMH's pairwise term (`likelihood.rs`) with bounded logits, so that it can be learnt together
-//! with the other terms (methods.md 16.3 no. 2). With a learnt scale kappa and offset b,
+//! DCMH's pairwise term (`likelihood.rs`) with bounded logits, so that it can be combined with the
+//! other terms (methods.md 16.3 no. 2). With a trainable scale kappa and offset b,
 //!
 //! ```text
 //! theta_ij = kappa cos(f_i, g_j) + b
 //! L        = 1/(n m) sum_ij ( log(1 + e^theta_ij) - S_ij theta_ij )
 //! ```
 //!
-//! S_ij is 1 if the items share a label, else 0. In a batch both sides learn
-//! ([`cosine_likelihood`]). Against a queue of m recent outputs of the other modality
-//! ([`queue_likelihood`]) only f, kappa and b do; the sums and their gradients
+//! S_ij is 1 if the items share a label, else 0. In a batch, both sides have
+//! gradients ([`cosine_likelihood`]). Against a queue of m recent outputs of the other modality
+//! ([`queue_likelihood`]), only f, kappa and b have; the sums and their gradients
 //!
 //! ```text
 //! dL/dcos_ij = kappa (sigma(theta_ij) - S_ij) / (n m)
 //! dL/dkappa  = sum_ij cos_ij (sigma(theta_ij) - S_ij) / (n m),    dL/db likewise without cos
 //! ```
 //!
-//! are taken together in blocks of the queue: one product, one pass, one product back; neither S
-//! nor theta is kept. Departure: lengths are `sqrt(max(|f|^2, 1e-12))`.
+//! are computed together in blocks of the queue: one product, one pass, one product for the gradient;
+//! neither S nor theta is stored. Departure: lengths are `sqrt(max(|f|^2, 1e-12))`.
 
 use burn_tensor::{Tensor, TensorData};
 use crosshash_codes::Labels;
@@ -29,7 +29,7 @@ use super::{OutputQueue, softplus, unit_rows};
 use crate::gemm::{Factor, accumulate};
 use crate::optimise::floats;
 
-/// Slots of the queue at a time.
+/// Slots of the queue per block.
 const BLOCK: usize = 512;
 
 /// The term over the outputs `f`, n x r, and `g`, m x r, of two modalities; `similar` is S, n x
@@ -49,7 +49,7 @@ pub(crate) fn cosine_likelihood(
 /// whose slots have the labels `other`; `scale` is 1 x 2: kappa and b. An empty queue gives 0.
 ///
 /// # Panics
-/// If rows and labels do not fit.
+/// If the numbers of rows and labels do not match.
 pub(crate) fn queue_likelihood(
     f: Tensor<2>,
     own: &Labels,
@@ -64,7 +64,7 @@ pub(crate) fn queue_likelihood(
     let rows = floats(unit.clone().inner());
     let at = floats(scale.clone().inner());
     let sums = sums(&rows, own, queue.outputs(), other, bits, [at[0], at[1]]);
-    // A linear function of f and the scale that has the value and the slopes of the term.
+    // A linear function of f and the scale with the value and gradients of the term.
     let device = unit.device();
     let weight = 1.0 / (n * queue.len()).max(1) as f64;
     let slopes = Tensor::from_data(TensorData::new(sums.rows, [n, bits]), &device);
@@ -76,7 +76,7 @@ pub(crate) fn queue_likelihood(
     (linear - constant + sums.value) * weight
 }
 
-/// The value and its slopes, not divided by n m.
+/// Value and gradients, not divided by n m.
 struct Sums {
     value: f64,
     rows: Vec<f32>, // by the unit rows
@@ -90,7 +90,7 @@ impl Sums {
     }
 }
 
-/// Blocks depend on the length of the queue only, so the sums do not depend on threads.
+/// Blocks depend only on the length of the queue, so the sums do not depend on the threads.
 fn sums(
     unit: &[f32],
     own: &Labels,
@@ -111,7 +111,7 @@ fn sums(
     })
 }
 
-/// The part of one block, whose slots begin at `from`.
+/// Sums of one block, whose slots start at `from`.
 fn against(
     unit: &[f32],
     own: &Labels,
@@ -138,7 +138,7 @@ fn against(
     sums
 }
 
-/// Value and slopes by kappa and b of one row of cosines, each of which becomes its own slope.
+/// Value and derivatives by kappa and b of one row of cosines; replaces each cosine by its derivative.
 fn slopes(row: &mut [f32], similar: &[f32], [kappa, offset]: [f32; 2]) -> [f64; 3] {
     let mut sums = [0.0_f64; 3];
     for (row, similar) in row.chunks_mut(64).zip(similar.chunks(64)) {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_batch_equals_its_twin_in_value_and_slope() {
+    fn in_a_batch_matches_the_reference_in_value_and_gradient() {
         let (f, g) = (random(41, 3, R, 2.0), random(42, 5, R, 1.0));
         let (s, scale) = (similar(&labels(3, 3, 1), &labels(5, 3, 2)), [8.0, -2.0]);
         let (s_, k_) = (|| plain(&s, 5), || plain(&scale, 2));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn against_a_queue_equals_its_twin_in_value_and_slope() {
+    fn against_a_queue_matches_the_reference_in_value_and_gradient() {
         let device = Device::flex().autodiff();
         #[expect(clippy::cast_possible_truncation, reason = "single precision is tested")]
         let narrow = |x: &[f64]| -> Vec<f32> { x.iter().map(|&x| x as f32).collect() };
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_queue_gives_nothing() {
+    fn an_empty_queue_gives_zero() {
         let queue = OutputQueue::new(R, 8);
         let device = Device::flex().autodiff();
         let f = Tensor::<2>::ones([2, R], &device).require_grad();
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn finite_far_out() {
+    fn finite_at_extreme_scales() {
         let device = Device::flex().autodiff();
         let mut queue = OutputQueue::new(R, 8);
         queue.push(&[1.0; 3 * R], &[0, 1, 2]);

@@ -9,19 +9,18 @@
 //! L_inst  = ( l(f, g) + l(g, f) ) / 2
 //! ```
 //!
-//! The logarithm is taken of the sum over the positives: it is enough that one of them is close.
-//! With one positive per row this is the usual cross-entropy. The positives of the columns are
+//! The logarithm is taken of the sum over the positives: one close positive suffices. With one
+//! positive per row this is the usual cross-entropy. The positives of the columns are
 //! those of the rows, transposed.
 //!
-//! A queue of earlier outputs of the other modality adds columns, as negatives or as positives,
-//! for small batches; nothing is learnt through it. Departures: rows without a positive are left
-//! out, and the mean is over the others; lengths are `sqrt(max(|f|^2, 1e-12))`.
+//! A queue of earlier outputs of the other modality adds columns without gradients, as negatives or
+//! positives, for small batches. Departures: rows without a positive are excluded from the mean; lengths are `sqrt(max(|f|^2, 1e-12))`.
 
 use burn_tensor::{Bool, Tensor};
 
 use super::{log_sum_exp, unit_rows};
 
-/// Added to the logits of columns that do not count.
+/// Logit of excluded columns.
 const MASKED: f32 = -1e30;
 
 /// Earlier outputs of one modality, as further columns.
@@ -35,7 +34,7 @@ pub(crate) struct QueuedColumns {
 
 /// The instance loss of outputs `f`, n x r, and `g`, m x r, of two modalities.
 ///
-/// `positives` is n x m, 1 for pairs that belong together and 0 for others. `queues` are earlier
+/// `positives` is n x m, 1 for matching pairs and 0 for others. `queues` are earlier
 /// outputs of g's modality (columns for the rows of `f`) and of f's (for the rows of `g`).
 pub(crate) fn instance(
     f: Tensor<2>,
@@ -72,7 +71,7 @@ fn one_way(
     };
     let z = cosines / temperature;
     let others: Tensor<2, Bool> = positives.clone().lower_elem(0.5);
-    // Rows without a positive would give the logarithm of 0: they weigh nothing.
+    // Rows without a positive would give the logarithm of 0: their weight is 0.
     let counted = positives.max_dim(1).greater_elem(0.5).float().cast(z.dtype());
     let n = counted.clone().sum().clamp_min(1.0);
     let every = log_sum_exp(z.clone());
@@ -97,7 +96,7 @@ mod tests {
         dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
     }
 
-    /// One direction in plain loops: columns with, for each row, whether they are positives.
+    /// Reference of one direction with plain loops; `positive` selects the positives of a row.
     fn one_way_twin(
         rows: &[f64],
         columns: &[f64],
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn equals_its_twin_in_value_and_slope() {
+    fn matches_the_reference_in_value_and_gradient() {
         let (f, g) = (random(11, 3, R, 2.0), random(12, 4, R, 1.0));
         let queued = random(13, 2, R, 1.0);
         for queue in [None, Some(&queued[..])] {
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_learnt_through_the_queue() {
+    fn queued_outputs_have_no_gradient() {
         let outputs = super::super::tests::leaf(&random(16, 2, R, 1.0), R);
         let queue =
             QueuedColumns { outputs: outputs.clone(), positives: plain(&IN_QUEUE, 2) };
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn finite_far_out_and_without_positives() {
+    fn finite_at_extreme_scales_and_without_positives() {
         let device = burn_tensor::Device::flex().autodiff();
         let other = || Tensor::<2>::ones([3, R], &device);
         for positives in

@@ -8,24 +8,24 @@
 //! dJ_1/df_i = 1/2 sum_j ( sigma(theta_ij) - S_ij ) g_j
 //! ```
 //!
-//! S_ij is 1 if the items share a label, else 0. In blocks of the other side's items: neither S nor
-//! theta is ever written out. Departures: `log(1 + e^theta)` as `max(theta, 0) + log(1 + e^-|theta|)`,
-//! which stays finite; the logarithms of a row are taken together, as that of a product; the
+//! S_ij is 1 if the items share a label, else 0. Computed in blocks of the other modality's items, so
+//! that neither S nor theta is stored. Departures: `log(1 + e^theta)` as `max(theta, 0) + log(1 + e^-|theta|)`,
+//! which stays finite; logarithms of a row are combined into the logarithm of a product; the
 //! exponential is a polynomial (relative error below 1e-5, near 0 below 3e-7) that the compiler
-//! makes vectors of.
+//! vectorises.
 
 use crosshash_codes::Labels;
 use rayon::prelude::*;
 
 use crate::gemm::{Factor, accumulate};
 
-/// Items of the other side at a time.
+/// Items of the other modality per block.
 const BLOCK: usize = 512;
 
 /// `J_1` of a batch `f` (rows of `bits`, with `own` labels) against `g`, and its gradient by `f`.
 ///
 /// # Panics
-/// If rows and labels do not fit.
+/// If the numbers of rows and labels do not match.
 pub(crate) fn likelihood(
     f: &[f32],
     own: &Labels,
@@ -35,7 +35,7 @@ pub(crate) fn likelihood(
 ) -> (f64, Vec<f32>) {
     assert_eq!(f.len(), own.len() * bits, "one row of labels per row of outputs");
     assert_eq!(g.len(), other.len() * bits, "one row of labels per row of outputs");
-    // Blocks depend on the number of items only, so the sums do not depend on threads.
+    // Blocks depend only on the number of items, so the sums do not depend on the threads.
     let parts: Vec<(f64, Vec<f32>)> = g
         .par_chunks(BLOCK * bits)
         .enumerate()
@@ -50,7 +50,7 @@ pub(crate) fn likelihood(
     (sum, gradient)
 }
 
-/// The part of one block, whose items begin at `from`.
+/// Value and gradient of one block, whose items start at `from`.
 fn against(
     f: &[f32],
     own: &Labels,
@@ -93,7 +93,7 @@ pub(super) fn share(row: &[u64], other: &Labels, from: usize, out: &mut [f32]) {
     }
 }
 
-/// The likelihood of one row of `<f, g>`, each of which becomes half its slope by theta.
+/// Likelihood of one row of `<f, g>`; replaces each value by half its derivative by theta.
 fn slopes(row: &mut [f32], similar: &[f32]) -> f64 {
     let mut sum = 0.0;
     for (row, similar) in row.chunks_mut(64).zip(similar.chunks(64)) {
@@ -144,7 +144,7 @@ mod tests {
         Labels::from_indices(classes, (0..n).map(one)).unwrap()
     }
 
-    /// The formula in plain loops.
+    /// Reference implementation with plain loops.
     fn plain(f: &[f64], own: &Labels, g: &[f32], other: &Labels, bits: usize) -> f64 {
         let mut sum = 0.0;
         for i in 0..own.len() {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn is_the_formula_and_its_gradient_the_slope() {
+    fn matches_the_formula_and_its_gradient() {
         for (n, m, bits, classes) in [(3, 5, 4, 3), (2, BLOCK + 7, 8, 130)] {
             let (f, g) = (rows(n, bits, 1.0), rows(m, bits, 0.8));
             let (own, other) = (labels(n, classes, 1), labels(m, classes, 2));
@@ -186,14 +186,14 @@ mod tests {
     }
 
     #[test]
-    fn stays_finite_far_out() {
+    fn stays_finite_at_extreme_scales() {
         let (f, g) = (rows(2, 4, 1e4), rows(3, 4, 1e4));
         let (value, gradient) = likelihood(&f, &labels(2, 3, 1), &g, &labels(3, 3, 1), 4);
         assert!(value.is_finite() && gradient.iter().all(|x| x.is_finite()), "{value}");
     }
 
     #[test]
-    fn the_exponential_is_one() {
+    fn exponential_is_accurate() {
         for k in 0..2000 {
             let x = -0.043 * k as f32;
             let (found, wanted) = (exponential(x), x.exp());

@@ -1,4 +1,4 @@
-//! Loss terms, one file each: equation, value, gradient test. A term knows no method's name.
+//! Loss terms, one file each, with equation and gradient test. Terms do not depend on methods.
 //!
 //! Every term takes the outputs of towers (tensors with gradients) and returns a mean over the batch,
 //! so that step sizes do not depend on the batch size.
@@ -27,7 +27,7 @@ pub(crate) use unary::unary;
 
 use burn_tensor::{Tensor, activation::log_sigmoid};
 
-/// Squared lengths below this count as this much, which keeps every root differentiable.
+/// Lower bound of squared lengths, which keeps square roots differentiable.
 const TINY: f64 = 1e-12;
 
 /// The Euclidean length of each row, n x 1.
@@ -51,14 +51,14 @@ fn log_sum_exp(z: Tensor<2>) -> Tensor<2> {
     (z - largest.clone()).exp().sum_dim(1).log() + largest
 }
 
-/// What the tests of all terms share: f64 tensors and slopes by central differences.
+/// Shared by the tests of all terms: f64 tensors and central differences.
 #[cfg(test)]
 mod tests {
     use burn_tensor::{DType, Device, Tensor, TensorData};
     use rand::{RngExt as _, SeedableRng as _};
     use rand_chacha::ChaCha8Rng;
 
-    /// Rows of numbers between -scale and scale.
+    /// Random values between -scale and scale.
     pub(super) fn random(seed: u64, rows: usize, columns: usize, scale: f64) -> Vec<f64> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         (0..rows * columns).map(|_| rng.random_range(-scale..scale)).collect()
@@ -79,7 +79,7 @@ mod tests {
         tensor.clone().into_scalar()
     }
 
-    /// Holds value and gradient of `term` at `x` to its twin, by central differences.
+    /// Compares value and gradient of `term` at `x` with a reference, by central differences.
     pub(super) fn agrees(
         x: &[f64],
         columns: usize,
@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    /// Holds value and gradient finite in single precision, however far out.
+    /// Checks that value and gradient are finite in single precision at extreme scales.
     pub(super) fn stays_finite(columns: usize, term: impl Fn(Tensor<2>) -> Tensor<1>) {
         for scale in [0.0, 1e-20, 1e-6, 1.0, 1e4, 1e8, 1e12] {
             #[expect(

@@ -1,6 +1,6 @@
-//! The pair loss: two views of one thing should point the same way.
+//! The pair loss: outputs of paired items should have the same direction.
 //!
-//! JCCH, the term weighed by beta, over the pairs (f_i, g_i) of a batch:
+//! JCCH, the term weighted by beta, over the pairs (f_i, g_i) of a batch:
 //!
 //! ```text
 //! L_pair = 1/n sum_i ( 1 - f_i.g_i / (|f_i| |g_i|) )
@@ -12,7 +12,7 @@ use burn_tensor::Tensor;
 
 use super::lengths;
 
-/// The pair loss of outputs of two modalities, row by row one pair, n x r each.
+/// The pair loss of outputs of two modalities, n x r each; rows are pairs.
 pub(crate) fn pair(f: Tensor<2>, g: Tensor<2>) -> Tensor<1> {
     let dot = (f.clone() * g.clone()).sum_dim(1);
     let cosine = dot / lengths(f) / lengths(g);
@@ -35,14 +35,14 @@ mod tests {
     }
 
     #[test]
-    fn equals_its_twin_in_value_and_slope() {
+    fn matches_the_reference_in_value_and_gradient() {
         let (f, g) = (random(5, 3, R, 2.0), random(6, 3, R, 1.0));
         agrees(&f, R, |f| pair(f, plain(&g, R)), |f| twin(f, &g));
         agrees(&g, R, |g| pair(plain(&f, R), g), |g| twin(&f, g));
     }
 
     #[test]
-    fn finite_far_out() {
+    fn finite_at_extreme_scales() {
         let other = || Tensor::<2>::ones([3, R], &burn_tensor::Device::flex().autodiff());
         stays_finite(R, |f| pair(f, other()));
     }

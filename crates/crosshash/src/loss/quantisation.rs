@@ -1,4 +1,4 @@
-//! The quantisation loss: how far the absolute values of an output are from being equal.
+//! The quantisation loss: deviation of the absolute values of an output from being equal.
 //!
 //! SCDH and JCCH, `l_q` with p = 3 and q = 1.5 (Hoelder conjugates), with the absolute value
 //! that SCDH writes and JCCH drops (the literal form would drive every bit to +1):
@@ -9,9 +9,9 @@
 //! L_q    = 1/n sum_i l_q(f_i)
 //! ```
 //!
-//! It is 0 iff all |f_k| are equal, and does not depend on the scale of f. That is used: a row is
-//! divided by its largest entry, taken as a constant, which changes neither value nor gradient
-//! and keeps the cubes finite.
+//! It is 0 iff all |f_k| are equal, and does not depend on the scale of f. Therefore each row is
+//! divided by its largest entry (as a constant), which changes neither value nor gradient and keeps
+//! the cubes finite.
 
 use burn_tensor::Tensor;
 
@@ -45,12 +45,12 @@ mod tests {
     }
 
     #[test]
-    fn equals_its_twin_in_value_and_slope() {
+    fn matches_the_reference_in_value_and_gradient() {
         agrees(&random(3, 4, R, 2.0), R, quantisation, twin);
     }
 
     #[test]
-    fn zero_iff_all_sizes_are_equal_and_blind_to_scale() {
+    fn zero_iff_all_magnitudes_are_equal_at_any_scale() {
         let signs = [2.0, -2.0, 2.0, -2.0, -2.0, 2.0];
         assert!(value(&quantisation(leaf(&signs, R))).abs() < 1e-12);
         let one = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0];
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn finite_far_out() {
+    fn finite_at_extreme_scales() {
         stays_finite(R, quantisation);
     }
 }

@@ -1,13 +1,13 @@
-//! A queue of recent outputs of one modality: what a batch is compared with beyond itself.
+//! A queue of recent outputs of one modality, as additional items to compare a batch with.
 //!
-//! A ring buffer of fixed capacity. Rows are stored with length 1 and without history: nothing is
-//! learnt through them. Slots keep their place, so sums over the queue have one order, and a
-//! restored queue continues exactly.
+//! A ring buffer of fixed capacity. Rows are normalised to length 1 and stored without gradients.
+//! Slots have a fixed order, so sums over the queue are deterministic and a restored queue continues
+//! exactly.
 
 use crate::checkpoint::Arrays;
 use crate::{Error, Result};
 
-/// Item numbers are saved as two numbers below this, which single precision holds exactly.
+/// Item indices are saved as two values below this, which are exact in single precision.
 const LOW: usize = 1 << 16;
 
 /// Recent outputs of one modality and the items they belong to.
@@ -21,18 +21,18 @@ pub(crate) struct OutputQueue {
 }
 
 impl OutputQueue {
-    /// An empty queue for at most `capacity` outputs of `bits` numbers.
+    /// An empty queue for at most `capacity` outputs of `bits` values.
     pub(crate) fn new(bits: usize, capacity: usize) -> OutputQueue {
         let capacity = capacity.max(1);
         OutputQueue { bits, capacity, outputs: Vec::new(), items: Vec::new(), next: 0 }
     }
 
-    /// How many outputs it holds.
+    /// Number of outputs.
     pub(crate) fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether it holds none.
+    /// Whether the queue is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -47,7 +47,7 @@ impl OutputQueue {
         &self.items
     }
 
-    /// Adds the outputs of some items, by rows, in place of the oldest.
+    /// Adds the outputs of some items, by rows; replaces the oldest.
     ///
     /// # Panics
     /// If there is not one row per item.
@@ -69,7 +69,7 @@ impl OutputQueue {
         }
     }
 
-    /// Adds all it holds to a checkpoint, under names that begin with `name`.
+    /// Adds the state to a checkpoint, with names that start with `name`.
     pub(crate) fn save(&self, name: &str, arrays: &mut Arrays) {
         let split = |&item: &usize| [(item / LOW) as f32, (item % LOW) as f32];
         let items = self.items.iter().flat_map(split).collect();
@@ -79,7 +79,7 @@ impl OutputQueue {
         arrays.push(format!("{name}.next"), 2, next.to_vec());
     }
 
-    /// Takes the state of a queue of the same size out of a checkpoint, as saved.
+    /// Restores the state of a queue of the same size from a checkpoint.
     pub(crate) fn restore(&mut self, name: &str, arrays: &mut Arrays) -> Result<()> {
         let outputs = arrays.take(&format!("{name}.outputs"))?;
         let items = join(&arrays.take(&format!("{name}.items"))?.values);
@@ -87,12 +87,12 @@ impl OutputQueue {
         let rows = outputs.values.len() / self.bits.max(1);
         let whole = rows * self.bits == outputs.values.len() && rows == items.len();
         let &[next] = &next[..] else {
-            return Err(Error::content(format!("{name}.next must hold one number")));
+            return Err(Error::content(format!("{name}.next must have one value")));
         };
         if !whole || rows > self.capacity || next >= self.capacity {
             return Err(Error::content(format!(
-                "{name} does not fit: {} outputs of {} numbers for {} items, next slot {next}, in \
-                 a queue of {} outputs of {} numbers",
+                "{name} does not match: {} outputs of width {} for {} items, next slot {next}; \
+                 expected at most {} outputs of width {}",
                 rows,
                 outputs.columns,
                 items.len(),
@@ -105,7 +105,7 @@ impl OutputQueue {
     }
 }
 
-/// Whole numbers from their high and low parts.
+/// Integers from their high and low parts.
 fn join(parts: &[f32]) -> Vec<usize> {
     #[expect(clippy::cast_possible_truncation, reason = "whole numbers, as saved")]
     #[expect(clippy::cast_sign_loss, reason = "not negative, as saved")]
@@ -125,14 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_go_first_and_rows_have_length_one() {
+    fn the_oldest_are_replaced_and_rows_have_length_one() {
         let queue = filled();
         assert_eq!(queue.items(), [20_000_003, 70_000, 9]);
         assert_eq!(queue.outputs(), [0.0, 1.0, 0.0, -1.0, 1.0, 0.0]);
     }
 
     #[test]
-    fn a_row_of_zeros_stays() {
+    fn zero_rows_are_unchanged() {
         let mut queue = OutputQueue::new(2, 3);
         queue.push(&[0.0, 0.0], &[1]);
         assert_eq!((queue.len(), queue.outputs()), (1, &[0.0, 0.0][..]));

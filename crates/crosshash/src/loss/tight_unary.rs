@@ -1,7 +1,7 @@
-//! The tight unary loss: classification by distance to the centres, in which the labels of an
-//! item do not compete with each other.
+//! The tight unary loss: classification by distance to the centres, without competition between the
+//! labels of an item.
 //!
-//! The bound of the JCCH paper holds with the positives out of the softmax's denominator
+//! The bound of the JCCH paper also holds without the positives in the denominator of the softmax
 //! (methods.md 16.3 no. 1):
 //!
 //! ```text
@@ -10,15 +10,15 @@
 //! L_u    = 1/n sum_i sum_{s in Y_i} [ q_is l(i,s) + lambda u_is d_is ]
 //! ```
 //!
-//! It differs from `unary.rs` in `l` only; see there for shapes and departures. An item that has
-//! every label has no negatives, and `l` is 0.
+//! It differs from `unary.rs` only in `l`; see there for shapes and departures. An item with all
+//! labels has no negatives, and `l` is 0.
 
 use burn_tensor::Tensor;
 
 use super::unary::{Unary, distances};
 use super::{log_sum_exp, softplus};
 
-/// Stands for minus the distance to a centre that is left out.
+/// Logit of excluded centres.
 const MASKED: f32 = -1e30;
 
 /// The tight unary loss of a batch of outputs, n x r; `labels` is n x C, 1 where s is a label of
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn equals_its_twin_in_value_and_slope() {
+    fn matches_the_reference_in_value_and_gradient() {
         let (f, c) = (random(21, 5, R, 2.0), random(22, C, R, 1.0));
         agrees(&f, R, |f| term(f, plain(&c, R)), |f| twin(f, &c));
         agrees(&c, R, |c| term(plain(&f, R), c), |c| twin(&f, c));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn finite_far_out_and_on_a_centre() {
+    fn finite_at_extreme_scales_and_on_a_centre() {
         let device = burn_tensor::Device::flex().autodiff();
         let ones =
             |rows: usize, columns: usize| Tensor::<2>::ones([rows, columns], &device);

@@ -99,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn equals_its_twin_in_value_and_slope() {
+    fn matches_the_reference_in_value_and_gradient() {
         let (f, c) = (random(1, 5, R, 2.0), random(2, C, R, 1.0));
         agrees(&f, R, |f| term(f, plain(&c, R)), |f| twin(f, &c));
         agrees(&c, R, |c| term(plain(&f, R), c), |c| twin(&f, c));
     }
 
     #[test]
-    fn finite_far_out_and_on_a_centre() {
+    fn finite_at_extreme_scales_and_on_a_centre() {
         let ones = |rows: usize, columns: usize| {
             Tensor::<2>::ones([rows, columns], &burn_tensor::Device::flex().autodiff())
         };

@@ -16,7 +16,7 @@ use rayon::prelude::*;
 
 use super::BLOCK;
 
-/// The constants of one step.
+/// Settings of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Adam {
     /// Learning rate, eta.
@@ -62,7 +62,7 @@ impl Adam {
             .for_each(|(((p, m), v), g)| self.update(t, p, m, v, g));
     }
 
-    /// Step number `t`, from 1, on a piece of an array.
+    /// Step number `t`, from 1, on a slice of an array.
     pub(crate) fn update(
         self,
         t: u64,

@@ -1,21 +1,20 @@
-//! An exponential moving average of the weights, to encode with (Polyak and Juditsky, 1992).
+//! Exponential moving average of the weights, used for encoding (Polyak and Juditsky, 1992).
 //!
 //! ```text
 //! a_t = d_t a_(t-1) + (1 - d_t) p_t,    d_t = min(d, t / (t + 10))
 //! ```
 //!
-//! The warm-up keeps the first weights from lasting. One pass over all weights every step costs
-//! as much as the step of a sparse layer saves, so weights are taken up every `every` steps, with
-//! the product of the decays of these steps; with d = 0.995 and every 8 steps the average is of
-//! nearly the same weights. The state is the arrays and the number of steps: a restored average
-//! continues exactly.
+//! The warm-up reduces the influence of the initial weights. A pass over all weights in every step
+//! would cost as much as a sparse layer saves, so the average is updated every `every` steps with the
+//! product of the decays of these steps; with d = 0.995 and 8 steps the result is nearly the same.
+//! The state consists of the arrays and the number of steps, so a restored average continues exactly.
 
 use crate::checkpoint::Arrays;
 use crate::{Error, Result};
 
-/// The name of the number of steps in a checkpoint.
+/// Name of the number of steps in a checkpoint.
 const STEPS: &str = "steps";
-/// It is saved as two numbers below this, which single precision holds exactly.
+/// The number of steps is saved as two values below this, which are exact in single precision.
 const LOW: u64 = 1 << 16;
 
 /// The average of named matrices.
@@ -28,18 +27,18 @@ pub(crate) struct Average {
 }
 
 impl Average {
-    /// Starts at the first weights; takes weights up every `every` steps.
+    /// Starts with the initial weights; updated every `every` steps.
     pub(crate) fn new(decay: f64, every: u64, first: Arrays) -> Average {
         Average { decay, every: every.max(1), steps: 0, arrays: first }
     }
 
-    /// Counts a step; true if weights are to be taken up now ([`Average::update`]).
+    /// Counts a step; returns true if [`Average::update`] is due.
     pub(crate) fn step(&mut self) -> bool {
         self.steps += 1;
         self.steps.is_multiple_of(self.every)
     }
 
-    /// Takes up the weights after this step; they must have the names and sizes of the first.
+    /// Updates the average with the current weights; names and sizes must match.
     pub(crate) fn update(&mut self, weights: &Arrays) -> Result<()> {
         let past = (self.steps + 1).saturating_sub(self.every).max(1)..=self.steps;
         let kept: f64 =
@@ -54,7 +53,7 @@ impl Average {
         &self.arrays
     }
 
-    /// Adds the state to a checkpoint, under names that begin with `prefix`.
+    /// Adds the state to a checkpoint, with names that start with `prefix`.
     pub(crate) fn save(&self, prefix: &str, arrays: &mut Arrays) {
         let mut state = self.arrays.clone();
         let steps = [(self.steps / LOW) as f32, (self.steps % LOW) as f32];
@@ -62,15 +61,15 @@ impl Average {
         arrays.extend(prefix, &state);
     }
 
-    /// Takes the state out of a checkpoint, as saved.
+    /// Restores the state from a checkpoint.
     pub(crate) fn restore(&mut self, prefix: &str, arrays: &mut Arrays) -> Result<()> {
         let state = arrays.split(prefix);
         let mut state = state.ok_or_else(|| {
-            Error::content(format!("no array whose name begins with {prefix}"))
+            Error::content(format!("no array whose name starts with {prefix}"))
         })?;
         let steps = state.take(STEPS)?.values;
         let &[high, low] = &steps[..] else {
-            return Err(Error::content(format!("{prefix}{STEPS} must hold two numbers")));
+            return Err(Error::content(format!("{prefix}{STEPS} must have two values")));
         };
         #[expect(clippy::cast_possible_truncation, reason = "whole numbers, as saved")]
         #[expect(clippy::cast_sign_loss, reason = "not negative, as saved")]
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn still_weights_are_their_own_average_however_rarely_taken() {
+    fn constant_weights_are_their_own_average() {
         for every in [1, 8] {
             let mut average = Average::new(0.995, every, weights(3));
             for _ in 0..100 {
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_of_another_size_are_refused() {
+    fn weights_of_another_size_are_rejected() {
         let mut average = Average::new(0.9, 1, weights(0));
         let mut other = Arrays::default();
         other.push("a".into(), 1, vec![1.0; 5]);

@@ -1,14 +1,14 @@
-//! The learning rate over time.
+//! Learning rate schedules.
 //!
 //! | name | rate at step k of K |
 //! |---|---|
 //! | step | eta, 0.1 eta from 60 % of the epochs on, 0.01 eta from 85 % on |
 //! | cosine | eta min(1, k / warm-up) (1 + cos(pi k / K)) / 2 (Loshchilov and Hutter, *SGDR*, 2017) |
 //!
-//! A layer on sparse rows brings every row up to date whenever the rate changes
-//! (`tower/sparse.rs`). [`held`] keeps the rate for some steps, so that this stays rare.
+//! A sparse layer updates all rows whenever the rate changes (`tower/sparse.rs`). [`held`] keeps the
+//! rate constant for some steps, so that this is rare.
 
-/// Times 0.1 at 60 % and again at 85 % of the epochs.
+/// Multiplied by 0.1 at 60 % and again at 85 % of the epochs.
 pub(crate) fn schedule(rate: f32, epoch: usize, epochs: usize) -> f32 {
     match epoch * 100 {
         at if at >= epochs * 85 => rate * 0.01,
@@ -17,8 +17,8 @@ pub(crate) fn schedule(rate: f32, epoch: usize, epochs: usize) -> f32 {
     }
 }
 
-/// Half a cosine from `rate` to 0 over `steps` steps, after a linear rise over the first
-/// `warmup` of them; `step` counts from 0.
+/// Cosine decay from `rate` to 0 over `steps` steps, with a linear warm-up over the first `warmup`;
+/// `step` counts from 0.
 pub(crate) fn cosine(rate: f32, step: usize, steps: usize, warmup: usize) -> f32 {
     let k = (step + 1) as f64;
     let share = (k / steps.max(1) as f64).min(1.0);

@@ -1,11 +1,11 @@
-//! Algorithm 1 with a sample of anchors, for what is too large to do exactly.
+//! Algorithm 1 with a sample of anchors, for data that is too large for exact sums.
 //!
 //! Only the `l` anchors are summed over, and the sums are scaled by `(n/l)^2` (q) and `n/l` (u)
 //! before anything else. Cost: U x (distinct label sets of the anchors).
 //!
-//! Departure: anchors are drawn so that every label that occurs has at least one (the paper
-//! draws uniformly); with few anchors a rare label's q would else be 0 and the label would
-//! never be pushed apart. The expected q is low by about `1/l` for uniform draws.
+//! Departure: anchors are sampled so that every label that occurs has at least one (the paper samples
+//! uniformly); otherwise, with few anchors, the q of a rare label would be 0 and the label would never
+//! be separated from others. The expected q is low by about `1/l` for uniform sampling.
 
 use crosshash_codes::Labels;
 use rand::SeedableRng as _;
@@ -18,15 +18,15 @@ use super::groups::Groups;
 use super::pairwise::pair_sums;
 use crate::{Error, Result};
 
-/// Draws `wanted` labelled items: first one for each label that no item drawn before has,
-/// rarest label first, then any. All labelled items if there are no more than that.
+/// Samples `wanted` labelled items: first one for each label that is not covered yet, rarest label
+/// first, then uniformly. Returns all labelled items if there are no more than that.
 pub fn draw(labels: &Labels, wanted: usize, seed: u64) -> Result<Vec<usize>> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut chosen = vec![false; labels.len()];
     let mut drawn = cover(labels, &mut chosen, &mut rng);
     if drawn.len() > wanted {
         return Err(Error::content(format!(
-            "{wanted} anchors cannot give every label one; ask for at least {}",
+            "{wanted} anchors do not cover every label; use at least {}",
             drawn.len()
         )));
     }
@@ -38,8 +38,8 @@ pub fn draw(labels: &Labels, wanted: usize, seed: u64) -> Result<Vec<usize>> {
     Ok(drawn)
 }
 
-/// The coefficients estimated from these anchors, scaled by `n/l` but not rescaled by M;
-/// `progress` hears how much is done, in thousandths.
+/// Coefficients estimated from these anchors, scaled by `n/l` but not rescaled by M; `progress` is
+/// called with the completed fraction, in thousandths.
 pub fn from_anchors(
     labels: &Labels,
     anchors: &[usize],
@@ -100,13 +100,13 @@ fn cover(labels: &Labels, chosen: &mut [bool], rng: &mut ChaCha8Rng) -> Vec<usiz
     drawn
 }
 
-/// Which items are anchors; refuses what cannot be one.
+/// Marks the items that are anchors; fails for invalid anchors.
 fn mark(labels: &Labels, anchors: &[usize]) -> Result<Vec<bool>> {
     let mut marks = vec![false; labels.len()];
     for (place, &item) in anchors.iter().enumerate() {
         let wrong = match marks.get_mut(item) {
             None => Some(format!("does not exist, there are {} items", labels.len())),
-            Some(true) => Some("is named twice".into()),
+            Some(true) => Some("is listed twice".into()),
             Some(_) if labels.count(item) == 0 => Some("has no label".into()),
             Some(mark) => {
                 *mark = true;

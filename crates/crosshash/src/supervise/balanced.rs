@@ -1,21 +1,21 @@
 //! Closed forms of the unary bound for balanced, uncorrelated labels.
 //!
-//! Zhang, Li and Zhang, SCDH, as recalled in the JCCH paper after Eq. (uub). One label an item,
-//! evenly distributed:
+//! Zhang, Li and Zhang, SCDH, as recalled in the JCCH paper after Eq. (uub). One label per
+//! item, evenly distributed:
 //!
 //! ```text
 //! M = (n/C)^2 (C-1),    q = 1,    u = 2
 //! ```
 //!
-//! Several, each present with probability `p`, independently:
+//! Several labels, each present with probability `p`, independently:
 //!
 //! ```text
 //! M = (C-1) p^2 n^2,    q(x) = (C-x)/(C-1) (1-p)^x,    u(x) = q(x) + (1-p)^2 (1-p^2)^(C-2)
 //! ```
 //!
-//! with `x = |Y_i|`. Departures: `p` is the mean of the label matrix over labelled items. They
-//! were derived for a triplet loss weighted by `|Y_i & Y_j|`, which the JCCH paper does not
-//! say; they are here for comparison.
+//! with `x = |Y_i|`. Departures: `p` is the mean of the label matrix over labelled items. The
+//! forms were derived for a triplet loss weighted by `|Y_i & Y_j|`, which the JCCH paper does not
+//! mention; they are provided for comparison.
 
 use crosshash_codes::Labels;
 
@@ -26,14 +26,14 @@ use super::scul::by_size;
 /// `q(x)`, `u(x)` for data in which `classes` labels are each present with probability `p`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Balanced {
-    /// How many labels there are, C.
+    /// Number of labels, C.
     pub classes: usize,
-    /// How probable each is.
+    /// Probability of each label.
     pub p: f64,
 }
 
 impl Balanced {
-    /// `q(x)`; 0 where there are fewer than two labels, as nothing is negative then.
+    /// `q(x)`; 0 if there are fewer than two labels, because there are no negatives.
     pub fn q(self, x: f64) -> f64 {
         let c = self.classes as f64;
         if self.classes < 2 { 0.0 } else { (c - x) / (c - 1.0) * (1.0 - self.p).powf(x) }
@@ -48,14 +48,14 @@ impl Balanced {
         self.q(x) + (1.0 - self.p).powi(2) * (1.0 - self.p * self.p).powf(c - 2.0)
     }
 
-    /// `M`, by which the bound of `n` items is larger than these coefficients say.
+    /// `M`: the factor by which the bound of `n` items is larger than these coefficients.
     pub fn scale(self, n: f64) -> f64 {
         (self.classes as f64 - 1.0).max(0.0) * self.p * self.p * n * n
     }
 }
 
-/// The coefficients as in the formulas, and M, by which they are smaller than the bound's.
-/// Data with one label an item gets `q = 1`, `u = 2`.
+/// The coefficients of the formulas, and M, the factor by which they are smaller than the bound.
+/// Single-label data has `q = 1`, `u = 2`.
 pub fn balanced(labels: &Labels) -> (Coefficients, f64) {
     let groups = Groups::new(labels);
     let n = groups.labelled() as f64;

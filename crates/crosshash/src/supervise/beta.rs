@@ -1,11 +1,11 @@
-//! Whole-number multiples of the beta function: the weights of alternating subset sums.
+//! Integer multiples of the beta function: the weights of alternating subset sums.
 //!
 //! ```text
 //! (-1)^(d-1) B(d, r+1) = sum_{j=0..r} (-1)^(d+j-1) C(r, j) / (d+j) = (-1)^(d-1) / (d C(d+r, d))
 //! ```
 //!
 //! `d C(K, d)` divides `lcm(1, ..., K)` for all `d <= K` (Nair, *On Chebyshev-type inequalities
-//! for primes*, 1982), so in units of `1/lcm(1..K)` every value with `d + r <= K` is whole.
+//! for primes*, 1982), so in units of `1/lcm(1..K)` every value with `d + r <= K` is an integer.
 
 /// The values up to `d + r = K`.
 pub(super) struct Beta {
@@ -34,17 +34,17 @@ impl Beta {
         }
     }
 
-    /// K, the most labels a set may have.
+    /// K, the maximum number of labels of a set.
     pub(super) fn largest(&self) -> usize {
         self.largest
     }
 
-    /// How many units make 1.
+    /// Number of units in 1.
     pub(super) fn unit(&self) -> i128 {
         self.unit
     }
 
-    /// `(-1)^(d-1) B(d, r+1)` in units; 0 for `d = 0`, where the sum has no value.
+    /// `(-1)^(d-1) B(d, r+1)` in units; 0 for `d = 0`, where it is undefined.
     #[inline]
     pub(super) fn get(&self, d: usize, r: usize) -> i128 {
         self.values[d * (self.largest + 1) + r]
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_ends_where_sums_would_not_fit() {
+    fn the_table_is_limited_so_that_sums_do_not_overflow() {
         let million = 1_000_000_u128 * 1_000_000;
         let beta = Beta::new(5000, million);
         assert!(beta.largest() >= 48, "{}", beta.largest());

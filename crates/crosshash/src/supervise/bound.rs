@@ -1,7 +1,7 @@
 //! The coefficients of the improved unary bound, from sums over overlaps.
 //!
 //! Zhang, Li and Zhang, *Joint Cluster Unary Loss for Efficient Cross-Modal Hashing* (JCCH),
-//! Eq. (ot_mtuub) and Algorithm 1, with the C x C matrices `Q_i` summed away: `t` ranges over
+//! Eq. (ot_mtuub) and Algorithm 1, with the C x C matrices `Q_i` eliminated: `t` ranges over
 //! `Y_k` and the weights `1/|Y_k|` add up to 1, so
 //!
 //! ```text
@@ -18,8 +18,8 @@
 //! | `sum_i |n_i|/|Y&Y|`| `far_shares`, weights `v_b |n_b|`               |
 //! | disjoint `sum |p|` | `n (l - |p_a|) - (sum v|n| - far_positives)`    |
 //!
-//! Departures: items without labels are left out, of `n` and `l` too. `(i, i)` is a positive
-//! pair as in Algorithm 1 unless `include_self` is off.
+//! Departures: items without labels are excluded, also from `n` and `l`. `(i, i)` is a positive pair
+//! as in Algorithm 1 if `include_self` is set.
 
 use super::coefficients::Coefficients;
 use super::groups::Groups;
@@ -28,18 +28,18 @@ use super::groups::Groups;
 pub(super) struct Sums {
     /// Anchors that share a label with the set.
     pub(super) positives: Vec<u128>,
-    /// The same, each anchor counted with its number of negatives among all items.
+    /// The same, each anchor weighted by its number of negatives among all items.
     pub(super) far_positives: Vec<u128>,
-    /// Per label of each set, the anchors that have it, each over the size of the overlap.
+    /// Per label of each set: the anchors with this label, each divided by the size of the overlap.
     pub(super) shares: Vec<f64>,
-    /// The same, each anchor counted with its number of negatives among all items.
+    /// The same, each anchor weighted by its number of negatives among all items.
     pub(super) far_shares: Vec<f64>,
-    /// Negatives of each anchor set among all items; anything for other sets.
+    /// Negatives of each anchor set among all items; arbitrary for other sets.
     pub(super) negatives: Vec<u64>,
 }
 
-/// Puts the coefficients together. `anchors[a]` is how many anchors have set `a`;
-/// without `include_self` every item of such a set must be an anchor.
+/// Computes the coefficients. `anchors[a]` is the number of anchors with set `a`; without
+/// `include_self`, every item of such a set must be an anchor.
 pub(super) fn assemble(
     groups: Groups,
     anchors: &[u64],
@@ -61,7 +61,7 @@ pub(super) fn assemble(
         let (mut own, mut own_far) = (0.0, 0.0);
         let size = (starts[a + 1] - starts[a]) as f64;
         if !include_self {
-            disjoint -= apart; // every anchor has itself as a positive less
+            disjoint -= apart; // every anchor has one positive less: itself
             if anchors[a] > 0 {
                 (own, own_far) = (1.0 / size, sums.negatives[a] as f64 / size);
             }

@@ -1,7 +1,7 @@
-//! `Coefficients`: the weights `q_is`, `u_is` of the unary loss, kept per distinct label set.
+//! `Coefficients`: the weights `q_is`, `u_is` of the unary loss, stored per distinct label set.
 //!
-//! Both are zero unless `s` is a label of item `i`, and items with the same labels have the
-//! same coefficients; so a row holds |Y| numbers and exists once per label set.
+//! Both are zero unless `s` is a label of item `i`, and items with the same labels have the same
+//! coefficients. Therefore a row has |Y| values and is stored once per label set.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use super::groups::Groups;
 pub struct Coefficients {
     classes: usize,
     of_item: Vec<u32>,  // item -> row
-    starts: Vec<usize>, // row -> where it begins in the three vectors below
+    starts: Vec<usize>, // row -> start in the three vectors below
     labels: Vec<u32>,
     q: Vec<f64>,
     u: Vec<f64>,
@@ -60,22 +60,22 @@ impl Coefficients {
         }
     }
 
-    /// How many items there are.
+    /// Number of items.
     pub fn len(&self) -> usize {
         self.of_item.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.of_item.is_empty()
     }
 
-    /// How many labels there are, C.
+    /// Number of labels, C.
     pub fn classes(&self) -> usize {
         self.classes
     }
 
-    /// How many different rows are kept.
+    /// Number of distinct rows.
     pub fn distinct(&self) -> usize {
         self.starts.len() - 1
     }
@@ -91,9 +91,9 @@ impl Coefficients {
         }
     }
 
-    /// Writes the dense rows of a batch, `items.len()` x C, over `q` and `u`.
+    /// Writes the dense rows of a batch, `items.len()` x C, into `q` and `u`.
     ///
-    /// Panics if a buffer has another size.
+    /// Panics if a buffer has the wrong size.
     pub fn fill(&self, items: &[usize], q: &mut [f32], u: &mut [f32]) {
         assert!(q.len() == items.len() * self.classes && u.len() == q.len(), "batch x C");
         q.fill(0.0);
@@ -125,8 +125,8 @@ impl Coefficients {
         sums
     }
 
-    /// Divides q and u by `M = sum q / sum |Y_i|`, so that q is 1 on average, and returns M.
-    /// Where every q is 0 (no item has a negative) nothing is changed and M is 1.
+    /// Divides q and u by `M = sum q / sum |Y_i|`, so that the mean of q is 1, and returns M. If
+    /// every q is 0 (no item has a negative), nothing is changed and M is 1.
     pub fn rescale(&mut self) -> f64 {
         let (q, _, labels) = self.sums();
         let scale = if q > 0.0 { q / labels } else { 1.0 };
@@ -138,8 +138,8 @@ impl Coefficients {
         self.q.iter_mut().chain(&mut self.u).for_each(|value| *value /= scale);
     }
 
-    /// Streams one matrix as `.npy` (f64, items x C) without ever holding it dense.
-    /// `progress` hears how many rows are written.
+    /// Writes one matrix as `.npy` (f64, items x C) row by row, without a dense copy in memory.
+    /// `progress` is called with the number of rows written.
     pub fn write_npy(
         &self,
         part: Part,
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn rescaling_brings_the_mean_to_one() {
+    fn rescaling_sets_the_mean_to_one() {
         let mut coefficients = small();
         assert_eq!(coefficients.sums(), (9.0, 18.0, 4.0));
         assert_eq!(coefficients.rescale(), 2.25);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn npy_holds_the_dense_matrix() {
+    fn npy_contains_the_dense_matrix() {
         let mut bytes = Vec::new();
         small().write_npy(Part::U, &mut bytes, &|_| ()).unwrap();
         let size = bytes.len() as u64;

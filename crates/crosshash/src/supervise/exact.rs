@@ -1,8 +1,8 @@
 //! Exact coefficients of the improved bound: every item is an anchor.
 //!
-//! Over the U distinct label sets instead of the n items, and over shared subsets instead of
-//! pairs of sets where that is less work (`overlap.rs`): the cost grows with U, not with n.
-//! Sets with more labels than fit the integer arithmetic (some 50) are compared pair by pair.
+//! Sums over the U distinct label sets instead of the n items, and over shared subsets instead of
+//! pairs of sets where that is cheaper (`overlap.rs`): the cost grows with U, not with n. Sets with
+//! too many labels for the integer arithmetic (about 50) are compared pair by pair.
 
 use crosshash_codes::Labels;
 
@@ -14,7 +14,7 @@ use super::overlap::Overlap;
 use super::pairwise::pair_sums;
 use crate::{Error, Result};
 
-/// The coefficients, unscaled; `progress` hears how much is done, in thousandths.
+/// Unscaled coefficients; `progress` is called with the completed fraction, in thousandths.
 pub fn exact(
     labels: &Labels,
     include_self: bool,
@@ -23,7 +23,7 @@ pub fn exact(
     of_groups(Groups::new(labels), include_self, progress)
 }
 
-/// The same for items that are grouped already.
+/// The same for items that are already grouped.
 pub(super) fn of_groups(
     groups: Groups,
     include_self: bool,
@@ -32,7 +32,7 @@ pub(super) fn of_groups(
     let n = groups.labelled();
     if n > u64::from(u32::MAX) {
         return Err(Error::content(format!(
-            "{n} labelled items are more than 2^32; take a sample of them"
+            "{n} labelled items exceed the limit of 2^32; use a sample"
         )));
     }
     let plan = Plan::new(&groups);
@@ -52,7 +52,7 @@ pub(super) fn of_groups(
     Ok(bound::assemble(groups, &anchors, &sums, include_self))
 }
 
-/// Which sets go which way.
+/// Partition of the sets by algorithm.
 struct Plan<'a> {
     sets: &'a Labels,
     starts: Vec<usize>,
@@ -75,8 +75,8 @@ impl<'a> Plan<'a> {
         Plan { sets, starts: groups.starts(), beta, narrow, wide, overlap }
     }
 
-    /// For weights by set: how much of the weight overlaps each set, and the shares of each
-    /// of its labels.
+    /// For weights per set: the weight of the sets that overlap each set, and the shares of its
+    /// labels.
     fn sums(
         &self,
         weights: &[u64],
@@ -111,7 +111,7 @@ impl<'a> Plan<'a> {
             let row;
             let span = self.starts[set]..self.starts[set + 1];
             (row, rest) = rest.split_at(span.len());
-            // the shares of a pair add up to 1, so these are whole
+            // The shares of a pair add up to 1, so these are integers.
             positives[set] = (row.iter().sum::<i128>() / unit).cast_unsigned();
             for (share, &units) in shares[span].iter_mut().zip(row) {
                 *share = units as f64 / unit as f64;

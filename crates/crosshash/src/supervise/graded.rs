@@ -1,20 +1,20 @@
-//! Graded coefficients: rare labels and large overlaps count more.
+//! Graded coefficients: rare labels and large overlaps have larger weights.
 //!
 //! The improved bound (`bound.rs`) holds for any weights of the pairs and any convex weights over
-//! the labels that a pair shares (methods.md 16.3). Here a label weighs what it tells, and a pair
-//! what it shares of all its labels:
+//! the labels that a pair shares (methods.md 16.3). Here a label is weighted by its information
+//! content, and a pair by the weighted Jaccard similarity of its labels:
 //!
 //! ```text
 //! omega_s = ln(n / n_s)                             n_s of the n labelled items have label s
 //! rho_ij  = omega(Y_i & Y_j) / omega(Y_i | Y_j)     weight of the pair, 1 for equal sets
-//! pi_s    = omega_s / omega(Y_i & Y_j)              weight of a label that it shares
+//! pi_s    = omega_s / omega(Y_i & Y_j)              weight of a shared label
 //! q_is    = |n_i| sum_j rho_ij pi_s               = |n_i| sum_{j: s in Y_j} omega_s / omega(Y_i | Y_j)
 //! u_js    = sum_i |n_i| rho_ij pi_s + omega_s / omega(Y_j) sum_{i in n_j} sum_k rho_ik
 //! ```
 //!
-//! So the sum of all u is twice that of all q, as for the bound. Exact, over pairs of the U
-//! distinct label sets: O(U^2), whatever n is. Departures: omega is at least 1e-6, so that a
-//! label of every item still makes pairs; items without labels are left out.
+//! The sum of all u is twice the sum of all q, as for the bound. Exact sums over pairs of the U
+//! distinct label sets: O(U^2), independent of n. Departures: omega is at least 1e-6, so that a label
+//! of all items still makes pairs; items without labels are excluded.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -24,10 +24,10 @@ use rayon::prelude::*;
 use super::Coefficients;
 use super::groups::Groups;
 
-/// The least weight of a label.
+/// Minimum weight of a label.
 const LEAST: f64 = 1e-6;
 
-/// The coefficients, unscaled; `progress` gets how much is done, in thousandths.
+/// Unscaled coefficients; `progress` is called with the completed fraction, in thousandths.
 pub fn graded(
     labels: &Labels,
     include_self: bool,
@@ -36,7 +36,7 @@ pub fn graded(
     of_groups(Groups::new(labels), include_self, progress)
 }
 
-/// The same for items that are grouped already.
+/// The same for items that are already grouped.
 pub(super) fn of_groups(
     groups: Groups,
     include_self: bool,
@@ -77,7 +77,7 @@ struct Sets<'a> {
     total: Vec<f64>, // omega(Y), by set
 }
 
-/// What one set has in common with all sets, by their weights.
+/// Weighted overlap of one set with all sets.
 struct Sum {
     positives: f64,   // weight of the sets that share a label
     shares: Vec<f64>, // per label of the set: sum of weight * omega_s / omega(union)
@@ -114,7 +114,7 @@ impl<'a> Sets<'a> {
         (0..self.total.len()).into_par_iter().map_init(|| vec![0.0; classes], sum).collect()
     }
 
-    /// One set against all; `dense` is all zeros before and after.
+    /// One set against all; `dense` is zero before and after.
     fn sum(&self, a: usize, weights: &[f64], dense: &mut [f64]) -> Sum {
         let row = self.sets.row(a);
         let columns = self.sets.words().chunks_exact(row.len().max(1));
@@ -135,7 +135,7 @@ impl<'a> Sets<'a> {
     }
 }
 
-/// The labels that two rows have in common, ascending.
+/// Common labels of two rows, ascending.
 fn shared<'r>(a: &'r [u64], b: &'r [u64]) -> impl Iterator<Item = usize> + 'r {
     a.iter().zip(b).enumerate().flat_map(|(k, (a, b))| {
         let mut word = a & b;
@@ -153,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    /// The definition, item by item: q and u, dense.
+    /// Reference implementation of the definition, item by item: q and u, dense.
     fn twin(labels: &Labels, include_self: bool) -> (Vec<f64>, Vec<f64>) {
         let (n, classes) = (labels.len(), labels.classes());
         let has = |i: usize, s: usize| labels.indices(i).any(|t| t == s);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn rare_labels_count_more() {
+    fn rare_labels_have_larger_weights() {
         let rows: [&[u32]; 6] = [&[0, 1], &[0, 1], &[0], &[0], &[2], &[2]];
         let found = graded(&Labels::from_indices(3, rows).unwrap(), true, &|_| ());
         let row = found.row(0);

@@ -1,18 +1,18 @@
-//! Items with the same labels share their coefficients: the distinct label sets, how often
-//! each occurs, and which one every item has.
+//! Distinct label sets, their frequencies, and the set of each item. Items with the same labels have
+//! the same coefficients.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use crosshash_codes::Labels;
 
-/// The distinct label sets of some items, in the order in which they first occur.
+/// Distinct label sets, in order of first occurrence.
 #[derive(Clone, Debug)]
 pub struct Groups {
     /// One row per distinct set.
     pub sets: Labels,
-    /// How many items have the set, 0 for the empty set: an unlabelled item is neither a
-    /// positive nor a negative of anything.
+    /// Number of items with the set; 0 for the empty set, because an unlabelled item is neither a
+    /// positive nor a negative.
     pub weights: Vec<u64>,
     /// The set of each item.
     pub of_item: Vec<u32>,
@@ -24,8 +24,8 @@ impl Groups {
         Groups::split(labels, |_| false)
     }
 
-    /// Groups items by their labels and a mark: items of one set with and without the mark
-    /// come into different groups.
+    /// Groups items by their labels and a mark: marked and unmarked items of a set are in different
+    /// groups.
     pub(crate) fn split(labels: &Labels, marked: impl Fn(usize) -> bool) -> Groups {
         let mut numbers: HashMap<(&[u64], bool), u32> = HashMap::new();
         let (mut firsts, mut weights) = (Vec::new(), Vec::new());
@@ -48,13 +48,12 @@ impl Groups {
         Groups { sets: labels.select(&firsts), weights, of_item }
     }
 
-    /// How many items have a label.
+    /// Number of labelled items.
     pub fn labelled(&self) -> u64 {
         self.weights.iter().sum()
     }
 
-    /// Where the labels of each set lie if all are written one after the other; one more
-    /// entry than sets.
+    /// Offsets of the labels of each set if all are concatenated; one more entry than sets.
     pub(crate) fn starts(&self) -> Vec<usize> {
         let counts = (0..self.sets.len()).map(|set| self.sets.count(set));
         let ends = counts.scan(0, |end, count| {
@@ -70,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unlabelled_items_weigh_nothing() {
+    fn unlabelled_items_have_zero_weight() {
         let rows: [&[u32]; 5] = [&[1], &[], &[0, 2], &[1], &[]];
         let groups = Groups::new(&Labels::from_indices(3, rows).unwrap());
         assert_eq!(groups.of_item, [0, 1, 2, 0, 1]);

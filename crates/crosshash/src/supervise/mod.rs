@@ -1,11 +1,12 @@
-//! Supervision: from labels to the coefficients `q_is`, `u_is` of the unary loss
+//! Supervision: computes the coefficients `q_is`, `u_is` of the unary loss from labels:
 //!
 //! ```text
 //! L_u = sum_i sum_{s in Y_i} [ q_is l_c(h_i, s) + lambda u_is |h_i - c_s| ]
 //! ```
 //!
-//! One file per recipe: `exact` and `anchors` for the improved bound of the JCCH paper,
-//! `graded` for the same with graded pairs, `scul` for JCCH-B, `balanced` for the closed forms. [`supervise`] chooses.
+//! One file per kind: `exact` and `anchors` for the improved bound of the JCCH paper, `graded` for the
+//! same with graded pairs, `scul` for JCCH-B, `balanced` for the closed forms. [`supervise`] selects
+//! the kind.
 
 mod anchors;
 mod balanced;
@@ -18,7 +19,7 @@ mod groups;
 mod overlap;
 mod pairwise;
 mod scul;
-mod walk;
+mod subset_tree;
 
 pub use anchors::{draw as draw_anchors, from_anchors};
 pub use balanced::{Balanced, balanced};
@@ -33,22 +34,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// Up to this many steps (about two minutes on two cores) the exact sums are taken by default.
+/// Up to this many steps (about two minutes on two cores) exact sums are the default.
 const EXACT_STEPS: f64 = 1e10;
-/// How many anchors are drawn unless told otherwise, or twice as many as there are labels.
+/// Minimum default number of anchors; otherwise twice the number of labels.
 const ANCHORS: usize = 2000;
 
-/// Which coefficients.
+/// Kind of coefficients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// 1 for single-label data, else exact, else anchors where exact would take too long.
+    /// Uniform for single-label data, otherwise exact, or anchors if exact would take too long.
     Auto,
     /// The improved bound over all items.
     Exact,
     /// The improved bound over a sample of anchors.
     Anchors,
-    /// The improved bound, rare labels and large overlaps weighing more.
+    /// The improved bound with larger weights for rare labels and large overlaps.
     Graded,
     /// `q = 1/|Y_i|`, `u = 1` (JCCH-B).
     Scul,
@@ -59,7 +60,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The name used on the command line.
+    /// Name used on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Auto => "auto",
@@ -78,24 +79,24 @@ impl Kind {
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
     /// As in the paper: the improved bound divided by `M = sum q / sum |Y_i|`, which makes the
-    /// mean q 1 and the mean u 2; the other kinds as their formulas say.
+    /// mean q 1 and the mean u 2; the other kinds are not scaled.
     Paper,
-    /// The scale of the bound: no division by M. For the balanced form, times its own M.
+    /// The scale of the bound: no division by M. The balanced form is multiplied by its M.
     Raw,
     /// Every kind divided by its `sum q / sum |Y_i|`.
     MeanOne,
 }
 
-/// What is asked for.
+/// Settings of [`supervise`].
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Which coefficients.
+    /// Kind of coefficients.
     pub kind: Kind,
-    /// How many anchors, if anchors are drawn.
+    /// Number of anchors, if anchors are used.
     pub anchors: Option<usize>,
-    /// For drawing the anchors.
+    /// Seed for sampling anchors.
     pub seed: u64,
-    /// On which scale.
+    /// Scale of the coefficients.
     pub scale: Scale,
     /// Count `(i, i)` as a positive pair, as Algorithm 1 does.
     pub include_self: bool,
@@ -113,26 +114,26 @@ impl Default for Options {
     }
 }
 
-/// What was computed, and why so.
+/// Result of [`supervise`].
 #[derive(Clone, Debug)]
 pub struct Supervision {
     /// The coefficients.
     pub coefficients: Coefficients,
-    /// The kind taken; never `Auto`.
+    /// The selected kind; never `Auto`.
     pub kind: Kind,
-    /// Why this kind, as a sentence.
+    /// Reason for the selection.
     pub reason: String,
     /// Distinct label sets.
     pub distinct: usize,
-    /// Items without labels, whose coefficients are 0.
+    /// Items without labels; their coefficients are 0.
     pub unlabelled: usize,
-    /// The anchors, if a sample was drawn.
+    /// The anchors, if they were sampled.
     pub anchors: Option<Vec<usize>>,
-    /// M: both matrices are this many times smaller than in the bound.
+    /// M: the factor by which both matrices are smaller than in the bound.
     pub scale: f64,
 }
 
-/// Computes coefficients; `progress` hears how much is done, in thousandths.
+/// Computes coefficients; `progress` is called with the completed fraction, in thousandths.
 pub fn supervise(
     labels: &Labels,
     options: &Options,
@@ -142,7 +143,7 @@ pub fn supervise(
     let unlabelled = labels.unlabelled();
     if unlabelled == labels.len() {
         return Err(Error::content(format!(
-            "none of {} items has a label; there is nothing to learn from",
+            "none of {} items has a label; coefficients need labels",
             labels.len()
         )));
     }
@@ -189,15 +190,15 @@ pub fn is_single_label(labels: &Labels) -> bool {
 
 fn choose(labels: &Labels, groups: &Groups, options: &Options) -> (Kind, String) {
     if options.kind != Kind::Auto {
-        return (options.kind, "as asked for".into());
+        return (options.kind, "as requested".into());
     }
     if is_single_label(labels) {
         return (Kind::Uniform, "every item has one label: q = u = 1".into());
     }
     let (sets, steps) = (groups.sets.len(), exact_steps(groups));
-    let cost = format!("{sets} distinct label sets make at most {steps:.1e} steps");
+    let cost = format!("{sets} distinct label sets need at most {steps:.1e} steps");
     if options.anchors.is_some() {
-        return (Kind::Anchors, "a number of anchors was given".into());
+        return (Kind::Anchors, "the number of anchors was specified".into());
     }
     if steps <= EXACT_STEPS {
         (Kind::Exact, format!("{cost}, within {EXACT_STEPS:.0e}"))
@@ -206,11 +207,11 @@ fn choose(labels: &Labels, groups: &Groups, options: &Options) -> (Kind, String)
     }
 }
 
-/// An upper bound of the work of the exact sums: all pairs of sets, word by word, or all
-/// subsets of all sets.
+/// Upper bound of the cost of exact sums: all pairs of sets, word by word, or all subsets of all
+/// sets.
 pub fn exact_steps(groups: &Groups) -> f64 {
     let sets = &groups.sets;
     let pairs = (sets.len() as f64).powi(2) * (1 + sets.stride()) as f64;
     let subsets = (0..sets.len()).map(|set| (sets.count(set) as f64).exp2()).sum::<f64>();
-    pairs.min(walk::VISIT as f64 * subsets)
+    pairs.min(subset_tree::VISIT as f64 * subsets)
 }

@@ -7,17 +7,17 @@
 //! share(a, s) = sum_{b: s in b} w_b / |a & b|
 //! ```
 //!
-//! Pair by pair that costs U^2. But `1/k = sum_j (-1)^(j-1) C(k-1, j-1) / j`, so with
+//! Pair by pair this costs U^2. But `1/k = sum_j (-1)^(j-1) C(k-1, j-1) / j`, so with
 //! `g(m) = sum_{b >= m} w_b`, the weight of the sets that contain `m`,
 //!
 //! ```text
 //! share(a, s) = sum_{m: s in m <= a} (-1)^(|m|-1) g(m) / |m|
 //! ```
 //!
-//! which costs one visit per subset of a set: linear in U, exponential in |a|. `walk.rs` mixes
-//! the two. All arithmetic is in integers, in units of `1/lcm(1..K)` (`beta.rs`);
-//! intermediate sums may wrap around 2^128, the results fit. So neither the order of work nor
-//! the number of threads changes anything.
+//! which costs one visit per subset of a set: linear in U, exponential in |a|. `subset_tree.rs`
+//! combines both. All arithmetic is in integers, in units of `1/lcm(1..K)` (`beta.rs`);
+//! intermediate sums may wrap around 2^128, but the results fit. Therefore the result does not depend
+//! on the order of work or the number of threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -26,23 +26,23 @@ use crosshash_codes::Labels;
 use rayon::prelude::*;
 
 use super::beta::Beta;
-use super::walk::{Entry, Sums, Walk};
+use super::subset_tree::{Entry, SubsetTree, Sums};
 
-/// How many sets are settled between two reports of progress.
+/// Sets between two progress reports.
 const ROWS: usize = 4096;
 
-/// Label sets ready for the walk. Labels are renumbered, rarest first, which keeps the lists
-/// of sets short where much of the sets is still to come.
+/// Label sets prepared for the subset tree. Labels are renumbered by frequency, rarest first, which
+/// keeps the lists near the root short.
 pub(super) struct Overlap {
     pub(super) classes: usize,
     pub(super) stride: usize,
     pub(super) starts: Vec<usize>, // set -> its labels in the two vectors below
     pub(super) ranks: Vec<u32>,    // ascending within a set
-    home: Vec<usize>,              // where a label of a set stands in the caller's order
+    home: Vec<usize>,              // position of a label in the caller's order
 }
 
 impl Overlap {
-    /// Takes the sets with these numbers, none of them empty.
+    /// Uses the sets with these indices, none of them empty.
     pub(super) fn new(sets: &Labels, members: &[usize]) -> Overlap {
         let rank_of = rarest_first(sets, members);
         let (mut starts, mut ranks, mut home) = (vec![0], Vec::new(), Vec::new());
@@ -59,13 +59,13 @@ impl Overlap {
         Overlap { classes: sets.classes(), stride: sets.stride(), starts, ranks, home }
     }
 
-    /// How many sets there are.
+    /// Number of sets.
     pub(super) fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// The shares in units of `1 / beta.unit()`, set after set, labels in the caller's order.
-    /// `progress` hears how many of the C labels are done.
+    /// Shares in units of `1 / beta.unit()`, set by set, labels in the caller's order. `progress` is
+    /// called with the number of labels done, out of C.
     pub(super) fn shares(
         &self,
         weights: &[u64],
@@ -73,7 +73,7 @@ impl Overlap {
         progress: &(dyn Fn(usize) + Sync),
     ) -> Vec<i128> {
         let all: Vec<Entry> = (0..self.len()).map(|set| Entry::new(set, 0, set)).collect();
-        let root = Walk::new(self, &all, weights, beta);
+        let root = SubsetTree::new(self, &all, weights, beta);
         let mut sums = Sums::new(&root);
         let sums = if root.pairs_are_cheaper(&all, 0, &mut sums) {
             let mut unused = vec![0; ROWS];
@@ -90,7 +90,7 @@ impl Overlap {
         shares
     }
 
-    /// One walk per first label, side by side.
+    /// One tree per first label, in parallel.
     fn by_label(
         &self,
         weights: &[u64],
@@ -100,15 +100,15 @@ impl Overlap {
         let total = Mutex::new(vec![0_i128; self.ranks.len()]);
         let done = AtomicUsize::new(0);
         self.lists().par_iter().for_each(|list| {
-            let walk = Walk::new(self, list, weights, beta);
-            let mut sums = Sums::new(&walk);
+            let tree = SubsetTree::new(self, list, weights, beta);
+            let mut sums = Sums::new(&tree);
             let local: Vec<Entry> = (0..list.len()).map(|k| Entry::new(k, 0, k)).collect();
             let mut values = vec![0; list.len()];
-            walk.visit(&local, 1, 0, &mut values, &mut sums);
+            tree.visit(&local, 1, 0, &mut values, &mut sums);
             let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
             for (k, (entry, value)) in list.iter().zip(values).enumerate() {
                 let first = self.starts[entry.set as usize] + entry.pos as usize - 1;
-                let below = &sums.of_place[walk.starts[k]..walk.starts[k + 1]];
+                let below = &sums.of_place[tree.starts[k]..tree.starts[k + 1]];
                 for (place, &sum) in (first..).zip(std::iter::once(&value).chain(below)) {
                     total[place] = total[place].wrapping_add(sum);
                 }
@@ -118,7 +118,7 @@ impl Overlap {
         total.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For each label the sets that have it, their next label being the one behind it.
+    /// For each label, the sets that contain it, positioned after that label.
     fn lists(&self) -> Vec<Vec<Entry>> {
         let mut lists = vec![Vec::new(); self.classes];
         for set in 0..self.len() {
@@ -131,7 +131,7 @@ impl Overlap {
     }
 }
 
-/// The new number of each label.
+/// The rank of each label.
 fn rarest_first(sets: &Labels, members: &[usize]) -> Vec<u32> {
     let mut counts = vec![0_usize; sets.classes()];
     members.iter().flat_map(|&set| sets.indices(set)).for_each(|label| counts[label] += 1);
@@ -152,7 +152,7 @@ mod tests {
     use crate::proptests::fixed;
     use crate::supervise::groups::Groups;
 
-    /// The definition, pair by pair.
+    /// Reference implementation of the definition, pair by pair.
     fn twin(sets: &Labels, weights: &[u64], unit: i128) -> Vec<i128> {
         let mut shares = Vec::new();
         for a in 0..sets.len() {
@@ -180,8 +180,8 @@ mod tests {
     proptest! {
         #![proptest_config(fixed(256))]
 
-        /// Few and many labels a set, small and large vocabularies: pairs at the root, splits
-        /// and mixtures of both.
+        /// Few and many labels per set, small and large vocabularies: pairs at the root, splits, and
+        /// combinations of both.
         #[test]
         fn shares_follow_the_definition(
             classes in 1_u32..140,
@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    /// All subsets of few labels: the case in which splitting wins everywhere.
+    /// All subsets of few labels: splitting is always cheaper.
     #[test]
     fn all_subsets_of_ten_labels() {
         let rows = (0_u32..1024).map(|set| {

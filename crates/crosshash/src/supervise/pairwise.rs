@@ -13,15 +13,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crosshash_codes::Labels;
 use rayon::prelude::*;
 
-/// What one row has in common with all columns.
+/// Overlap of one row with all columns.
 #[derive(Clone, Debug)]
 pub(super) struct PairSum {
     pub(super) positives: u128,
     pub(super) shares: Vec<f64>, // per label of the row, ascending
 }
 
-/// Sums for the sets numbered `rows` over those numbered `columns`, weighted by set.
-/// `progress` hears how many rows are done.
+/// Sums for the sets `rows` over the sets `columns`, weighted by set. `progress` is called with the
+/// number of rows done.
 pub(super) fn pair_sums(
     sets: &Labels,
     rows: &[usize],
@@ -45,7 +45,7 @@ pub(super) fn pair_sums(
     rows.par_iter().map_init(|| vec![0.0; sets.classes()], sum).collect()
 }
 
-/// One row; leaves its shares in `dense`, by label.
+/// Sums of one row; writes its shares to `dense`, by label.
 fn row_sum(row: &[u64], packed: &[u64], weights: &[u64], dense: &mut [f64]) -> u128 {
     let mut positives = 0_u128;
     for (column, &weight) in packed.chunks_exact(row.len()).zip(weights) {

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Zhang, Li and Zhang, *Semantic Cluster Unary Loss for Efficient Deep Hashing*, 2019, as the
-//! JCCH paper applies it to multi-label data. Their mean q is below 1; rescaled to mean q = 1
-//! (`Coefficients::rescale`) they compare fairly with the improved bound.
+//! JCCH paper applies it to multi-label data. Their mean q is below 1; for a fair comparison
+//! with the improved bound, rescale them to mean q = 1 (`Coefficients::rescale`).
 
 use crosshash_codes::Labels;
 
@@ -18,12 +18,12 @@ pub fn scul(labels: &Labels) -> Coefficients {
     by_size(Groups::new(labels), |size| (1.0 / size, 1.0))
 }
 
-/// `q = u = 1`: what the paper uses where every item has one label.
+/// `q = u = 1`: used by the paper for single-label data.
 pub fn uniform(labels: &Labels) -> Coefficients {
     by_size(Groups::new(labels), |_| (1.0, 1.0))
 }
 
-/// Coefficients that depend on the number of labels only.
+/// Coefficients that depend only on the number of labels.
 pub(super) fn by_size(groups: Groups, of: impl Fn(f64) -> (f64, f64)) -> Coefficients {
     let sizes = (0..groups.sets.len()).map(|set| groups.sets.count(set));
     let (q, u) = sizes.flat_map(|n| std::iter::repeat_n(of(n as f64), n)).unzip();

@@ -1,4 +1,4 @@
-//! A dense layer, `x W + b`, by the tensor library: every layer after the first.
+//! Dense layer `x W + b` in the tensor library; used for all layers after the first.
 
 use burn_tensor::{Device, Gradients, Tensor};
 
@@ -12,7 +12,7 @@ pub(super) struct DenseLayer {
 }
 
 impl DenseLayer {
-    /// From weights, by rows of `columns`; the bias is 0.
+    /// Creates a layer from weights (rows of `columns`) and a bias of 0.
     pub(super) fn new(weights: Vec<f32>, columns: usize, device: &Device) -> DenseLayer {
         DenseLayer {
             weight: Param::new(weights, columns, device),
@@ -29,7 +29,7 @@ impl DenseLayer {
         x.matmul(self.weight.leaf()) + self.bias.leaf()
     }
 
-    /// The first `columns` outputs, without history.
+    /// The first `columns` outputs, without gradients.
     pub(super) fn apply(&self, x: Tensor<2>, columns: usize) -> Tensor<2> {
         let columns = columns.min(self.weight.shape()[1]);
         let part = |param: &Param| param.leaf().inner().narrow(1, 0, columns);
@@ -41,7 +41,7 @@ impl DenseLayer {
         self.bias.step(grads, sgd);
     }
 
-    /// Whether all weights are numbers.
+    /// Whether all weights are finite.
     pub(super) fn is_finite(&self) -> bool {
         [&self.weight, &self.bias]
             .iter()

@@ -1,18 +1,18 @@
-//! Dropout masks (Srivastava et al., *Dropout*, JMLR 2014), inverted: what is kept is scaled by
-//! `1 / (1 - p)`, so nothing changes after training.
+//! Dropout masks (Srivastava et al., *Dropout*, JMLR 2014), inverted: kept units are scaled by
+//! `1 / (1 - p)`, so that inference is unchanged.
 //!
 //! ```text
 //! h <- h * mask,    mask_ij = 0 with probability p, else 1 / (1 - p)
 //! ```
 //!
-//! A mask depends on its [`StepSeed`] only: a resumed training draws the same masks. Two bytes decide about a unit, so p is a multiple of
-//! 2^-16.
+//! A mask depends only on its [`StepSeed`], so that resumed training uses the same masks. Each unit
+//! uses two random bytes, so p is a multiple of 2^-16.
 
 use rand::Rng as _;
 
 use crate::step_seed::StepSeed;
 
-/// A mask of `cells` units; p is `rate`, at least 0 and below 1.
+/// A mask of `cells` units with dropout rate `rate` (at least 0, below 1).
 pub(crate) fn dropout(cells: usize, rate: f64, at: StepSeed) -> Vec<f32> {
     #[expect(clippy::cast_possible_truncation, reason = "at most 2^16")]
     #[expect(clippy::cast_sign_loss, reason = "clamped")]
@@ -39,7 +39,7 @@ mod tests {
     const AT: StepSeed = StepSeed { seed: 1, stream: 2, epoch: 3, step: 4 };
 
     #[test]
-    fn a_share_is_dropped_and_the_mean_is_kept() {
+    fn the_rate_is_respected_and_the_mean_is_preserved() {
         for rate in [0.1, 0.3, 0.5, 0.9] {
             let mask = dropout(200_000, rate, AT);
             let dropped = mask.iter().filter(|&&x| x == 0.0).count() as f64 / 2e5;
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_step_gives_the_same_mask_and_another_does_not() {
+    fn masks_depend_on_the_step() {
         let mask = |step| dropout(100, 0.5, StepSeed { step, ..AT });
         assert_eq!(mask(4), mask(4));
         assert_ne!(mask(4), mask(5));

@@ -1,16 +1,15 @@
-//! A first layer on dense rows, without a gradient matrix.
+//! First layer on dense rows, without a gradient matrix.
 //!
 //! ```text
 //! forward    Z = X W + b
-//! backward   V <- m V + X^T dL/dZ                  one product, straight into the velocity
+//! backward   V <- m V + X^T dL/dZ                  one product, accumulated into the velocity
 //!            V <- V + w W,   W <- W - eta V         while the rows are still in the cache
 //! ```
 //!
-//! The first layer holds nearly all weights of a tower, and its inputs need no gradient. As in
-//! `sparse.rs` its outputs enter the network as a leaf, whose gradient comes back; the rest is
-//! the step of [`Sgd`] with the product in the place of `m v + g`. What is saved is the gradient
-//! matrix: its memory, writing and reading it. `dense.rs` is the same layer by the tensor
-//! library, on any of its devices.
+//! The first layer contains nearly all weights of a tower, and its inputs need no gradient. As in
+//! `sparse.rs`, its outputs are a leaf of the graph; the gradient of the leaf is accumulated into
+//! the velocity in the step of [`Sgd`]. This avoids allocating, writing and reading a gradient
+//! matrix. `dense.rs` is the same layer in the tensor library, for any device.
 
 use burn_tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
@@ -19,7 +18,7 @@ use super::Matrix;
 use crate::gemm::{Factor, accumulate};
 use crate::optimise::{Sgd, floats};
 
-/// Inputs whose weights a thread updates at a time.
+/// Inputs per parallel block of the update.
 const INPUTS: usize = 256;
 
 #[derive(Debug)]
@@ -32,7 +31,7 @@ pub(super) struct FirstLayer {
 }
 
 impl FirstLayer {
-    /// From weights, by rows of `columns`; the bias is 0.
+    /// Creates a layer from weights (rows of `columns`) and a bias of 0.
     pub(super) fn new(weights: Vec<f32>, columns: usize) -> FirstLayer {
         FirstLayer {
             columns,
@@ -53,7 +52,7 @@ impl FirstLayer {
         }
     }
 
-    /// The outputs for some rows, n x columns, without history.
+    /// Outputs for some rows, n x columns, without gradients.
     pub(super) fn forward(&self, rows: &[f32], device: &Device) -> Tensor<2> {
         let width = self.value.len() / self.columns;
         let n = rows.len() / width;
@@ -63,7 +62,7 @@ impl FirstLayer {
         Tensor::from_data(TensorData::new(out, [n, self.columns]), device)
     }
 
-    /// One step along the gradient of the outputs for these rows.
+    /// One optimiser step with the gradient of the outputs for these rows.
     pub(super) fn step(&mut self, rows: &[f32], gradient: Tensor<2>, sgd: Sgd) {
         let (columns, width) = (self.columns, self.value.len() / self.columns);
         let dz = floats(gradient);
@@ -83,7 +82,7 @@ impl FirstLayer {
         sgd.update(&mut self.bias, &mut self.bias_velocity, &sum);
     }
 
-    /// Whether all weights are numbers.
+    /// Whether all weights are finite.
     pub(super) fn is_finite(&self) -> bool {
         self.value.par_iter().all(|x| x.is_finite())
             && self.bias.iter().all(|x| x.is_finite())

@@ -1,17 +1,17 @@
-//! Towers: one network per modality, from features to real outputs of width `bits`.
+//! Towers: one network per modality that maps features to `bits` real outputs.
 //!
 //! ```text
-//! h = relu(x W_1 + b_1)            `hidden` units; a linear tower has none and h = x
+//! h = relu(x W_1 + b_1)            `hidden` units; h = x in a linear tower
 //! [ f | z ] = h W_2 + b_2          hash layer without activation | classifier
 //! ```
 //!
-//! The two heads stand side by side in one matrix: one product instead of two. Heads start as
-//! N(0, 0.01^2) (paper), the hidden layer as N(0, 1/(3 width)), PyTorch's default variance (the
-//! paper does not say; with He's, six times that, outputs run far from the centres at first),
-//! biases at 0. On sparse features the first layer costs what its
-//! non-zeros cost (`sparse.rs`); on dense ones it needs no gradient matrix (`first.rs`).
+//! Both heads are columns of one matrix: one product instead of two. Heads are initialised from
+//! N(0, 0.01^2) (paper), the hidden layer from N(0, 1/(3 width)), PyTorch's default variance (not
+//! specified in the paper; He initialisation has six times this variance and starts with outputs far
+//! from the centres), biases with 0. The cost of the first layer on sparse features is proportional
+//! to the non-zeros (`sparse.rs`); on dense features it needs no gradient matrix (`first.rs`).
 //!
-//! On pictures x is what a network gives for them (`tuned.rs`), which is learnt with the rest.
+//! For pictures, x is the output of a network (`tuned.rs`) that is fine-tuned with the tower.
 
 mod dense;
 mod dropout;
@@ -38,20 +38,20 @@ pub(crate) use tuned::Depth;
 pub(crate) use tuned::Pixels;
 use tuned::{NETWORK, TunedLayer, unnamed};
 
-/// The deviation of the heads' first weights.
+/// Standard deviation of the initial weights of the heads.
 const HEADS: f64 = 0.01;
 
 const HIDDEN: [&str; 2] = ["hidden.weight", "hidden.bias"];
 pub(crate) const HEADS_OF: [&str; 2] = ["heads.weight", "heads.bias"];
 
-const FORM: &str = "a tower is made for the form of its features";
+const FORM: &str = "the batch has the form of the tower's features";
 
-/// The sizes of a tower.
+/// Sizes of a tower.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Shape {
-    /// Numbers per item.
+    /// Number of input values per item.
     pub(crate) width: usize,
-    /// Whether rows come sparse.
+    /// Whether inputs are sparse.
     pub(crate) sparse: bool,
     /// Hidden units; 0 for a linear tower.
     pub(crate) hidden: usize,
@@ -59,13 +59,13 @@ pub(crate) struct Shape {
     pub(crate) bits: usize,
     /// Width of the classifier.
     pub(crate) classes: usize,
-    /// The network before it, for pictures.
-    #[serde(skip)] // it stands in the preparation
+    /// The fine-tuned network, for pictures.
+    #[serde(skip)] // stored in the preparation
     pub(crate) network: Option<&'static Architecture>,
 }
 
 impl Shape {
-    /// The names of all matrices of such a tower, in order.
+    /// Names of all matrices of the tower, in order.
     pub(crate) fn names(&self) -> Vec<Cow<'static, str>> {
         let parameters = self.network.map(Architecture::parameters).unwrap_or_default();
         let mut names: Vec<Cow<'static, str>> =
@@ -78,24 +78,24 @@ impl Shape {
     }
 }
 
-/// Some rows of features.
+/// A batch of inputs.
 #[derive(Debug, Clone)]
 pub(crate) enum Batch {
-    /// Numbers, row after row.
+    /// Dense rows.
     Dense(Vec<f32>),
-    /// Rows of mostly zeros.
+    /// Sparse rows.
     Sparse(Sparse),
     /// Pictures.
     Pixels(Pixels),
 }
 
-/// What a tower gives for a batch.
+/// Outputs of a tower for a batch.
 pub(crate) struct Outputs {
     /// Real outputs of the hash layer, n x bits.
     pub(crate) hash: Tensor<2>,
-    /// Of the classifier, n x classes.
+    /// Outputs of the classifier, n x classes.
     pub(crate) logits: Tensor<2>,
-    first: Tensor<2>, // what the first layer gave, where its gradient will be
+    first: Tensor<2>, // output of the first layer, a leaf of the graph
 }
 
 /// The network of one modality.
@@ -116,7 +116,7 @@ enum First {
 }
 
 impl Tower {
-    /// A tower with its first weights.
+    /// A tower with random initial weights.
     pub(crate) fn new(shape: Shape, rng: &mut ChaCha8Rng, device: &Device) -> Tower {
         let outputs = shape.bits + shape.classes;
         let (sd, inner) = ((1.0 / (3.0 * shape.width as f64)).sqrt(), shape.hidden);
@@ -132,7 +132,7 @@ impl Tower {
         Tower { shape, first, hidden: None, heads, device: device.clone() }
     }
 
-    /// A tower on a network, with first weights for what comes after it.
+    /// A tower on a network, with random initial weights for the layers after it.
     pub(crate) fn tuned(
         shape: Shape,
         network: Network,
@@ -155,7 +155,7 @@ impl Tower {
         Tower { shape, first, hidden, heads: Some(heads), device: device.clone() }
     }
 
-    /// Sets every matrix, as [`Tower::matrices`] gave them; false if they do not fit.
+    /// Restores all matrices from [`Tower::matrices`]; returns false if they do not match.
     pub(crate) fn restore(&mut self, mut matrices: Vec<Matrix>) -> bool {
         let (shape, device) = (self.shape, self.device.clone());
         let First::Network(layer) = &mut self.first else {
@@ -170,7 +170,7 @@ impl Tower {
         layer.restore(matrices)
     }
 
-    /// A tower from its matrices, as [`Tower::matrices`] gives them.
+    /// Creates a tower from [`Tower::matrices`]; `None` if they do not match the shape.
     pub(crate) fn from_matrices(
         shape: Shape,
         matrices: Vec<Matrix>,
@@ -200,7 +200,7 @@ impl Tower {
         Some(Tower { shape, first, hidden: None, heads, device: device.clone() })
     }
 
-    /// The same on a network, which learns no more.
+    /// Creates a tower on a frozen network from its matrices.
     fn on_network(
         shape: Shape,
         architecture: &'static Architecture,
@@ -215,18 +215,18 @@ impl Tower {
         Some(Tower { shape, first, hidden, heads: Some(heads), device: device.clone() })
     }
 
-    /// Its sizes.
+    /// Sizes of the tower.
     pub(crate) fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// The names of all learnt matrices, in order.
+    /// Names of all matrices, in order.
     pub(crate) fn names(&self) -> Vec<Cow<'static, str>> {
         self.shape.names()
     }
 
-    /// Every learnt matrix as it is now, in order, with its velocity or (not `moving`) without;
-    /// call [`Tower::flush`] first unless pending updates are saved too.
+    /// Current values of all matrices, in order; with `moving`, also velocities. Call
+    /// [`Tower::flush`] first unless pending updates are saved too.
     pub(crate) fn matrices(&self, moving: bool) -> Vec<Matrix> {
         let names = if self.heads.is_some() { HIDDEN } else { HEADS_OF };
         let mut all = match &self.first {
@@ -239,12 +239,12 @@ impl Tower {
         all
     }
 
-    /// The outputs for a batch, with the history that a backward pass needs.
+    /// Outputs for a batch, with gradients recorded.
     pub(crate) fn forward(&mut self, batch: &Batch) -> Outputs {
         self.forward_dropping(batch, None)
     }
 
-    /// The same with dropout on the hidden layer: a share of the units, drawn with a seed.
+    /// Outputs for a batch with dropout on the hidden layer (rate and seed).
     pub(crate) fn forward_dropping(
         &mut self,
         batch: &Batch,
@@ -273,18 +273,18 @@ impl Tower {
         let Shape { bits, classes, .. } = self.shape;
         let hash = out.clone().narrow(1, 0, bits);
         let logits = match classes {
-            // The tensor library does not cut nothing off.
+            // The tensor library does not support empty slices.
             0 => {
-                let nothing = TensorData::new(Vec::<f32>::new(), [out.dims()[0], 0]);
-                Tensor::from_data(nothing, &self.device)
+                let empty = TensorData::new(Vec::<f32>::new(), [out.dims()[0], 0]);
+                Tensor::from_data(empty, &self.device)
             }
             _ => out.narrow(1, bits, classes),
         };
         Outputs { hash, logits, first }
     }
 
-    /// The real outputs of the hash layer for a batch, by rows; call [`Tower::flush`] after
-    /// the last step.
+    /// Real outputs of the hash layer for a batch, by rows. Call [`Tower::flush`] after the last
+    /// step.
     pub(crate) fn hash(&self, batch: &Batch) -> Vec<f32> {
         let first = self.first.forward(batch, &self.device.clone().inner());
         let bits = self.shape.bits;
@@ -313,14 +313,14 @@ impl Tower {
         }
     }
 
-    /// Sets the numbers of pending updates, which were to be applied with `sgd`.
+    /// Sets the number of pending updates of each row; they will be applied with `sgd`.
     pub(crate) fn set_pending(&mut self, pending: &[f32], sgd: Sgd) {
         if let First::Sparse(layer) = &mut self.first {
             layer.set_pending(pending, sgd);
         }
     }
 
-    /// Whether all weights are numbers.
+    /// Whether all weights are finite.
     pub(crate) fn is_finite(&self) -> bool {
         let first = match &self.first {
             First::Dense(layer) => layer.is_finite(),
@@ -332,8 +332,8 @@ impl Tower {
             && self.heads.as_ref().is_none_or(DenseLayer::is_finite)
     }
 
-    /// One step along the gradients of a backward pass over `outputs` of `batch`: how the first
-    /// layer goes, and how the heads do (a linear tower has only the first).
+    /// One optimiser step with the gradients of a backward pass over `outputs` of `batch`. The two
+    /// settings are those of the first layer and of the heads (a linear tower has only the first).
     pub(crate) fn step(
         &mut self,
         grads: &mut Gradients,
@@ -362,7 +362,7 @@ impl Tower {
 }
 
 impl First {
-    /// The layer's outputs without history.
+    /// Outputs of the layer without gradients.
     fn forward(&self, batch: &Batch, device: &Device) -> Tensor<2> {
         match (self, batch) {
             (First::Dense(layer), Batch::Dense(rows)) => layer.forward(rows, device),
@@ -372,7 +372,7 @@ impl First {
         }
     }
 
-    /// The same for a step that follows.
+    /// Outputs of the layer for a training step.
     fn learn(&mut self, batch: &Batch, device: &Device) -> Tensor<2> {
         match (self, batch) {
             (First::Network(layer), Batch::Pixels(pixels)) => layer.forward(pixels, device),
@@ -396,7 +396,7 @@ fn layer_of(
     (fits(&weight, rows) && fits(&bias, 1)).then_some((weight, bias))
 }
 
-/// The layers after a network, from the matrices after its own.
+/// Layers after a network, from the remaining matrices.
 fn after_network(
     shape: Shape,
     matrices: Vec<Matrix>,

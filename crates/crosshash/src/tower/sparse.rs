@@ -1,13 +1,13 @@
-//! A first layer on sparse rows, whose cost is that of its non-zeros.
+//! First layer on sparse rows; its cost is proportional to the non-zeros.
 //!
 //! ```text
 //! forward    z_i = b + sum_j x_ij w_j              gather rows of W, add
 //! backward   dL/dw_j = sum_i x_ij dL/dz_i          scatter-add, fused with the update
 //! ```
 //!
-//! The outputs enter the network as a leaf; its gradient comes back and goes into the rows
-//! that the batch used, without a gradient matrix. Other rows have only pending momentum and decay, which
-//! are applied at once when a row is next used ([`Sgd::idle`]) or when all rows are read.
+//! The outputs are a leaf of the graph; the gradient of the leaf updates only the rows used by the
+//! batch, without a gradient matrix. Momentum and decay of other rows are pending; they are applied
+//! at once when a row is next used ([`Sgd::idle`]) or when all rows are read.
 
 use burn_tensor::{Device, Tensor, TensorData};
 use rayon::prelude::*;
@@ -22,8 +22,8 @@ pub(super) struct SparseLayer {
     rows: Vec<Row>,
     bias: Vec<f32>,
     bias_velocity: Vec<f32>,
-    last: Option<Sgd>, // how pending updates are to be applied
-    steps: u32,        // taken since all rows were level
+    last: Option<Sgd>, // settings of pending updates
+    steps: u32,        // since all rows were up to date
 }
 
 /// The weights of one input.
@@ -31,11 +31,11 @@ pub(super) struct SparseLayer {
 struct Row {
     value: Vec<f32>,
     velocity: Vec<f32>,
-    steps: u32, // of the layer's, that this row has taken
+    steps: u32, // number of layer steps applied to this row
 }
 
 impl SparseLayer {
-    /// From weights, by rows of `columns`; the bias is 0.
+    /// Creates a layer from weights (rows of `columns`) and a bias of 0.
     pub(super) fn new(weights: Vec<f32>, columns: usize) -> SparseLayer {
         let matrix = |values: Vec<f32>| Matrix {
             name: "".into(),
@@ -64,7 +64,7 @@ impl SparseLayer {
         }
     }
 
-    /// The outputs for some rows, n x columns, without history; the rows must have caught up.
+    /// Outputs for some rows, n x columns, without gradients; the used weights must be up to date.
     pub(super) fn forward(&self, batch: &Sparse, device: &Device) -> Tensor<2> {
         let mut out = vec![0.0_f32; batch.len() * self.columns];
         out.par_chunks_mut(self.columns).enumerate().for_each(|(i, z)| {
@@ -78,7 +78,7 @@ impl SparseLayer {
         Tensor::from_data(TensorData::new(out, [batch.len(), self.columns]), device)
     }
 
-    /// One step along the gradient of the outputs.
+    /// One optimiser step with the gradient of the outputs.
     pub(super) fn step(&mut self, batch: &Sparse, gradient: Tensor<2>, sgd: Sgd) {
         if self.last.is_some_and(|last| last != sgd) {
             self.catch_up(None);
@@ -119,7 +119,7 @@ impl SparseLayer {
         all.iter().any(|&steps| steps > 0.0).then_some(all)
     }
 
-    /// Sets the numbers of pending updates, which were to be applied with `sgd`.
+    /// Sets the number of pending updates of each row; they will be applied with `sgd`.
     pub(super) fn set_pending(&mut self, pending: &[f32], sgd: Sgd) {
         #[expect(
             clippy::cast_possible_truncation,
@@ -134,7 +134,7 @@ impl SparseLayer {
         }
     }
 
-    /// Whether all weights are numbers.
+    /// Whether all weights are finite.
     pub(super) fn is_finite(&self) -> bool {
         let fine = |values: &[f32]| values.iter().all(|x| x.is_finite());
         self.rows.par_iter().all(|row| fine(&row.value)) && fine(&self.bias)
@@ -160,7 +160,7 @@ impl SparseLayer {
         vec![weight, bias]
     }
 
-    /// Takes the steps without gradient that rows still owe: those a batch uses, or all.
+    /// Applies pending updates of the rows used by a batch, or of all rows.
     pub(super) fn catch_up(&mut self, batch: Option<&Sparse>) {
         let Some(sgd) = self.last else { return };
         let mut used = vec![batch.is_none(); self.rows.len()];
@@ -206,7 +206,8 @@ mod tests {
         (Batch::Sparse(sparse), Batch::Dense(dense))
     }
 
-    /// The same tower, sparse and dense, over steps with a change of rate: equal to rounding.
+    /// The same tower, sparse and dense, over steps with a change of learning rate: equal up to
+    /// rounding.
     #[test]
     fn equals_the_dense_layer() {
         let device = Device::flex().autodiff();

@@ -1,16 +1,15 @@
-//! A network on pictures as the first layer of a tower: its features enter the rest as a leaf,
-//! whose gradient comes back and goes on through the network.
+//! A network on pictures as the first layer of a tower. Its features are a leaf of the tower's graph;
+//! the gradient of the leaf is then propagated through the network.
 //!
 //! ```text
-//! forward    Z = network(X)                        no history, or that of the whole batch
+//! forward    Z = network(X)                        without gradients, or for the whole batch
 //! backward   dL/dW = sum over micro-batches of d<Z_k, dL/dZ_k>/dW
 //! ```
 //!
-//! The loss sees the whole batch at once, whatever the memory allows: micro-batches are computed
-//! once without history for Z, and again, one after the other, for the gradient. So a step is the
-//! same as without them, at a third more work; only normalisations that take the statistics of
-//! their batch take those of a micro-batch. Layers that are frozen keep no history, and running
-//! statistics.
+//! The loss always uses the whole batch. If memory does not suffice, micro-batches are computed once
+//! without gradients for Z, and again one by one for the gradient. A step is the same as without
+//! micro-batches, at a third more work; only batch statistics are those of a micro-batch. Frozen
+//! layers record no gradients and use running statistics.
 
 use std::ops::Range;
 
@@ -20,25 +19,25 @@ use super::Matrix;
 use crate::network::{Activation, Network, Observed, Statistics};
 use crate::optimise::Sgd;
 
-/// How a network is tuned.
+/// How a network is fine-tuned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Depth {
-    /// Layers at its beginning that stay as they are.
+    /// Number of frozen layers at the beginning.
     pub(crate) frozen: usize,
-    /// Pictures that are computed at once, with history.
+    /// Size of a micro-batch.
     pub(crate) micro: usize,
-    /// What its normalisations take.
+    /// Statistics used by normalisations.
     pub(crate) statistics: Statistics,
 }
 
-/// Pictures as a network takes them, or what its first layers gave for them.
+/// Network inputs, or outputs of its first layers.
 #[derive(Debug, Clone)]
 pub(crate) struct Pixels {
-    /// Numbers, item after item.
+    /// Values, item by item.
     pub(crate) values: Vec<f32>,
     /// Channels, height, width of an item.
     pub(crate) shape: [usize; 3],
-    /// The layer that takes them: 0 for pictures.
+    /// Index of the layer that takes these values; 0 for pictures.
     pub(crate) layer: usize,
 }
 
@@ -46,7 +45,7 @@ pub(crate) struct Pixels {
 pub(super) struct TunedLayer {
     network: Network,
     depth: Depth,
-    kept: Option<(Tensor<2>, Vec<Observed>)>, // the history of a batch that needed no parts
+    kept: Option<(Tensor<2>, Vec<Observed>)>, // recorded output of a batch without micro-batches
 }
 
 impl TunedLayer {
@@ -55,7 +54,7 @@ impl TunedLayer {
         TunedLayer { network, depth, kept: None }
     }
 
-    /// A network that learns no more.
+    /// A frozen network.
     pub(super) fn fixed(network: Network) -> TunedLayer {
         let (frozen, statistics) = (network.depth(), Statistics::Running);
         TunedLayer::new(network, Depth { frozen, micro: usize::MAX, statistics })
@@ -65,39 +64,37 @@ impl TunedLayer {
         &self.network
     }
 
-    /// The features without history, as they are judged and encoded by.
+    /// Features without gradients, for evaluation and encoding.
     pub(super) fn apply(&self, batch: &Pixels) -> Tensor<2> {
         let layers = batch.layer..self.network.depth();
         self.network.apply(&layers, batch.activation(), Statistics::Running)
     }
 
-    /// The features of a batch to learn from, as a constant.
+    /// Features of a training batch, as a constant.
     pub(super) fn forward(&mut self, batch: &Pixels, device: &Device) -> Tensor<2> {
         let learns = self.depth.frozen < self.network.depth();
-        let features = match learns {
-            false => self.apply(batch),
-            true if batch.len() <= self.depth.micro => {
-                let (features, observed) = self.part(batch, 0..batch.len());
-                let constant = features.clone().inner();
-                self.kept = Some((features, observed));
-                constant
-            }
-            true => {
-                let parts = self.parts(batch).map(|items| {
-                    let first = batch.layer..self.depth.frozen.max(batch.layer);
-                    let input = batch.activation().slice(items);
-                    let (values, shape) = self.network.kept(&first, input);
-                    let rest = first.end..self.network.depth();
-                    let input = Activation::new(&values, shape);
-                    self.network.apply(&rest, input, self.depth.statistics)
-                });
-                Tensor::cat(parts.collect(), 0)
-            }
+        let features = if !learns {
+            self.apply(batch)
+        } else if batch.len() <= self.depth.micro {
+            let (features, observed) = self.part(batch, 0..batch.len());
+            let constant = features.clone().inner();
+            self.kept = Some((features, observed));
+            constant
+        } else {
+            let parts = self.parts(batch).map(|items| {
+                let first = batch.layer..self.depth.frozen.max(batch.layer);
+                let input = batch.activation().slice(items);
+                let (values, shape) = self.network.kept(&first, input);
+                let rest = first.end..self.network.depth();
+                let input = Activation::new(&values, shape);
+                self.network.apply(&rest, input, self.depth.statistics)
+            });
+            Tensor::cat(parts.collect(), 0)
         };
         if device.is_autodiff() { features.autodiff() } else { features }
     }
 
-    /// One step along the gradient of the features of that batch.
+    /// One optimiser step with the gradient of the features of that batch.
     pub(super) fn step(&mut self, batch: &Pixels, gradient: Tensor<2>, sgd: Sgd) {
         if self.depth.frozen >= self.network.depth() {
             return;
@@ -120,7 +117,7 @@ impl TunedLayer {
         self.network.step(sums, sgd);
     }
 
-    /// Some items of a batch through the network, with the history of what learns.
+    /// Features of some items of a batch, with gradients of trainable layers recorded.
     fn part(&self, batch: &Pixels, items: Range<usize>) -> (Tensor<2>, Vec<Observed>) {
         let input = batch.activation().slice(items);
         let (frozen, all) = (self.depth.frozen, self.network.depth());
@@ -142,7 +139,7 @@ impl TunedLayer {
         self.network.matrices(moving).into_iter().map(named).collect()
     }
 
-    /// Sets everything, as [`TunedLayer::matrices`] gave it; false if it does not fit.
+    /// Restores everything from [`TunedLayer::matrices`]; returns false if it does not match.
     pub(super) fn restore(&mut self, matrices: Vec<Matrix>) -> bool {
         self.kept = None;
         self.network.restore(matrices.into_iter().map(unnamed).collect())
@@ -153,17 +150,17 @@ impl TunedLayer {
     }
 }
 
-/// What stands before the names of a network's parameters in a tower.
+/// Prefix of the names of network parameters in a tower.
 pub(super) const NETWORK: &str = "network.";
 
-/// A matrix under the name that the network knows it by.
+/// Removes the prefix from the name of a matrix.
 pub(super) fn unnamed(m: Matrix) -> Matrix {
     let name = m.name.strip_prefix(NETWORK).unwrap_or(&m.name).to_owned();
     Matrix { name: name.into(), ..m }
 }
 
 impl Pixels {
-    /// How many items there are.
+    /// Number of items.
     pub(crate) fn len(&self) -> usize {
         self.activation().len()
     }
@@ -208,7 +205,7 @@ mod tests {
         Tower::tuned(shape, network, depth, &mut rng, &crate::device::learning())
     }
 
-    /// A loss that is not linear in the outputs, and sees the whole batch.
+    /// A loss that is non-linear in the outputs and depends on the whole batch.
     fn loss(out: &super::super::Outputs) -> Tensor<1> {
         (out.hash.clone() * 30.0).tanh().mean_dim(0).square().sum()
             + out.logits.clone().exp().mean()
@@ -244,13 +241,13 @@ mod tests {
                 let tower = tower("conv4", hidden, depth(0, N, Statistics::Running));
                 tower.matrices(false).into_iter().map(|m| m.values).collect::<Vec<_>>()
             });
-            assert!(farthest(&whole, &start) > 1e-2, "it moved");
+            assert!(farthest(&whole, &start) > 1e-2, "the weights changed");
             assert!(farthest(&whole, &parts) < 1e-5, "{}", farthest(&whole, &parts));
         }
     }
 
     #[test]
-    fn what_is_frozen_stays_and_kept_activations_are_the_same() {
+    fn frozen_layers_are_unchanged_and_cached_activations_match() {
         let frozen = named("conv4").unwrap().up_to("block1").unwrap();
         let mut tower = tower("conv4", 0, depth(frozen, N, Statistics::Batch));
         let before = tower.matrices(false);
@@ -272,7 +269,7 @@ mod tests {
         }
     }
 
-    /// What the first layers give.
+    /// Output of the first layers.
     struct First {
         values: Vec<f32>,
         shape: [usize; 3],
@@ -286,9 +283,9 @@ mod tests {
         }
     }
 
-    /// Central differences along the gradient and along random directions, of every kind of layer.
+    /// Compares gradients with central differences for every kind of layer.
     #[test]
-    fn gradients_are_those_of_differences() {
+    fn gradients_match_central_differences() {
         for (name, statistics) in [
             ("conv4", Statistics::Running),
             ("conv4", Statistics::Batch),
@@ -322,7 +319,7 @@ mod tests {
             network.collect(&mut grads, &mut sums);
             let sums: Vec<Vec<f32>> = sums.into_iter().map(|s| s.unwrap()).collect();
             assert!(!sums.is_empty());
-            // One parameter at a time, a step along its gradient either way.
+            // For each parameter, a small step along its gradient in both directions.
             for at in 0..sums.len() {
                 let square: f64 = sums[at].iter().map(|g| f64::from(*g).powi(2)).sum();
                 #[expect(clippy::cast_possible_truncation, reason = "a small step")]

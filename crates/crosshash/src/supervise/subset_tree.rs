@@ -1,13 +1,12 @@
-//! The walk over the subsets `m` of label sets: which sets contain `m`, and what follows.
+//! Depth-first traversal of the subsets `m` of label sets, with the sets that contain `m`.
 //!
 //! Each node keeps the list of sets that contain its subset (Eclat: Zaki, *Scalable algorithms
-//! for association mining*, 2000) and goes on to the subsets with one later label more. What a
-//! subset and those below it give to the shares of `overlap.rs` is one value per set of the
-//! list; the share of label `s` in set `a` is the sum of `a`'s values over all nodes that end
-//! in `s`.
+//! for association mining*, 2000) and continues with the subsets that have one later label more. A
+//! subset and those below it contribute one value per set of the list to the shares of `overlap.rs`;
+//! the share of label `s` in set `a` is the sum of `a`'s values over all nodes that end in `s`.
 //!
-//! Below any node the pairs (a, b) of its list can also be settled at once: over all subsets
-//! `x` of the `r` later labels that both have, with `d = |m|`,
+//! Below any node, the pairs (a, b) of its list can also be summed directly: over all subsets `x` of
+//! the `r` later labels that both have, with `d = |m|`,
 //!
 //! ```text
 //! sum_x       (-1)^(d+|x|-1) w_b / (d+|x|) = (-1)^(d-1) B(d, r+1) w_b
@@ -15,16 +14,16 @@
 //! ```
 //!
 //! At the root, `d = 0`, the second line is the plain pair sum, `B(1, k) = 1/k`. A node is
-//! settled by pairs or split by label, whichever has the lower bound of cost.
+//! summed by pairs or split by label, whichever has the lower cost bound.
 
 use rayon::prelude::*;
 
 use super::beta::Beta;
 use super::overlap::Overlap;
 
-/// Lists this short are settled by pairs without weighing alternatives.
+/// Lists up to this length are always summed by pairs.
 const SHORT: usize = 4;
-/// From this many pairs on, settling them is shared among the threads.
+/// From this many pairs on, they are summed in parallel.
 const MANY_PAIRS: usize = 1 << 18;
 /// Cost of one visit to a subset of a set, in units of one word of one pair.
 pub(super) const VISIT: u64 = 2;
@@ -33,8 +32,8 @@ pub(super) const VISIT: u64 = 2;
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
     pub(super) set: u32,
-    pub(super) pos: u32, // its first label beyond the node's last one
-    up: u32,             // its place in the parent's list
+    pub(super) pos: u32, // position of its first label after the node's last one
+    up: u32,             // index in the parent's list
 }
 
 impl Entry {
@@ -44,8 +43,8 @@ impl Entry {
     }
 }
 
-/// What a walk below one label, or the root, reads: the rest of each set, packed.
-pub(super) struct Walk<'a> {
+/// Input of the traversal below one label or the root: the remaining labels of each set, packed.
+pub(super) struct SubsetTree<'a> {
     beta: &'a Beta,
     classes: usize,
     stride: usize,
@@ -55,16 +54,16 @@ pub(super) struct Walk<'a> {
     weights: Vec<i128>,
 }
 
-/// What it writes, and scratch space that is zero between uses.
+/// Output, and scratch space that is zero between uses.
 pub(super) struct Sums {
-    pub(super) of_place: Vec<i128>, // per label of the rests
+    pub(super) of_place: Vec<i128>, // per remaining label
     shares: Vec<i128>,              // scratch, per label
     counts: Vec<u32>,               // scratch, per label
 }
 
 impl Sums {
-    pub(super) fn new(walk: &Walk<'_>) -> Sums {
-        let (places, classes) = (walk.ranks.len(), walk.classes);
+    pub(super) fn new(tree: &SubsetTree<'_>) -> Sums {
+        let (places, classes) = (tree.ranks.len(), tree.classes);
         Sums {
             of_place: vec![0; places],
             shares: vec![0; classes],
@@ -73,14 +72,14 @@ impl Sums {
     }
 }
 
-impl<'a> Walk<'a> {
-    /// Packs what the sets of a list have from their `pos` on.
+impl<'a> SubsetTree<'a> {
+    /// Packs the labels of the sets of a list from `pos` on.
     pub(super) fn new(
         all: &Overlap,
         list: &[Entry],
         weights: &[u64],
         beta: &'a Beta,
-    ) -> Walk<'a> {
+    ) -> SubsetTree<'a> {
         let (stride, mut words) = (all.stride, vec![0; list.len() * all.stride]);
         let (mut starts, mut ranks) = (vec![0], Vec::new());
         for (k, entry) in list.iter().enumerate() {
@@ -93,12 +92,12 @@ impl<'a> Walk<'a> {
             starts.push(ranks.len());
         }
         let weights = list.iter().map(|e| i128::from(weights[e.set as usize])).collect();
-        Walk { beta, classes: all.classes, stride, words, starts, ranks, weights }
+        SubsetTree { beta, classes: all.classes, stride, words, starts, ranks, weights }
     }
 
-    /// Adds to `values` what the node's subset of `depth` labels and all below it give to
-    /// each set of the list, and to `sums` the same for the labels beyond the node, which
-    /// are those numbered `from` and up.
+    /// Adds to `values` the contribution of the node's subset of `depth` labels and all below it to
+    /// each set of the list, and to `sums` the same for the labels after the node, which are those
+    /// from `from` on.
     pub(super) fn visit(
         &self,
         list: &[Entry],
@@ -114,8 +113,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Compares the cost of all pairs with two upper bounds of the cost of going on: all
-    /// subsets, or one split and then pairs.
+    /// Compares the cost of all pairs with two upper bounds of the cost of splitting: all subsets, or
+    /// one split and then pairs.
     pub(super) fn pairs_are_cheaper(
         &self,
         list: &[Entry],
@@ -141,8 +140,8 @@ impl<'a> Walk<'a> {
         by_pairs <= one_split
     }
 
-    /// Settles everything at and below a node pair by pair, for the sets in `rows`, which
-    /// are some or all of the list.
+    /// Sums everything at and below a node pair by pair, for the sets in `rows`, which are some or all
+    /// of the list.
     pub(super) fn pairs(
         &self,
         rows: &[Entry],
@@ -178,7 +177,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// One set against the whole list; returns its value, leaves its shares by label.
+    /// One set against the whole list; returns its value and adds its shares by label.
     fn pairs_of(
         &self,
         entry: &Entry,
@@ -245,7 +244,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The labels beyond the node and how many sets of the list have each.
+    /// The labels after the node, and the number of sets of the list that contain each.
     fn lengths(&self, list: &[Entry], sums: &mut Sums) -> Vec<(u32, u32)> {
         let mut lengths = Vec::new();
         for &rank in list.iter().flat_map(|entry| self.rest(entry)) {
@@ -261,7 +260,7 @@ impl<'a> Walk<'a> {
         lengths
     }
 
-    /// The lists of the next nodes, one after the other.
+    /// The lists of all child nodes, concatenated.
     fn children(
         &self,
         list: &[Entry],
@@ -270,7 +269,7 @@ impl<'a> Walk<'a> {
     ) -> Vec<Entry> {
         let mut total = 0;
         for &(rank, length) in lengths {
-            sums.counts[rank as usize] = total; // where its next entry goes
+            sums.counts[rank as usize] = total; // position of its next entry
             total += length;
         }
         let mut children = vec![Entry { set: 0, pos: 0, up: 0 }; total as usize];
