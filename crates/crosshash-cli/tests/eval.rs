@@ -209,7 +209,7 @@ fn bad_input_is_refused_with_a_sentence() {
     };
     assert_eq!(
         with_query(&npy("<c16", "(3, 1)", &[0; 48]), &[]),
-        "crosshash: DIR/bad.npy: dtype '<c16'; wanted are bool, int8 to int64, uint8 to uint64 \
+        "crosshash: DIR/bad.npy: dtype '<c16'; expected bool, int8 to int64, uint8 to uint64 \
          or float16 to float64 (in Python: array.astype(...))"
     );
     assert_eq!(

@@ -86,7 +86,7 @@ impl Codes {
     }
 
     /// Codes from real values, `bits` of them a row: bit 1 iff the value is `>= 0`, so zero
-    /// is positive. NaN has no sign and is refused.
+    /// is positive. NaN has no sign and is rejected.
     pub fn from_signs(bits: Bits, rows: &[f32]) -> Result<Codes> {
         Self::from_values(bits, rows, |v| if v.is_nan() { None } else { Some(*v >= 0.0) })
     }
@@ -132,7 +132,7 @@ impl Codes {
         Ok(Codes { bits, words: Words::Owned(words) })
     }
 
-    /// Codes over words that live elsewhere, such as a mapped file. The caller has checked
+    /// Codes over words that are stored elsewhere, such as a mapped file. The caller has checked
     /// the length; padding is not checked, so that opening a file does not read it.
     pub(crate) fn from_shared(
         bits: Bits,
@@ -243,7 +243,7 @@ impl Codes {
                 right: "the second".into(),
                 right_size: others.bits.get(),
                 unit: "bits a code",
-                remedy: "only codes of one length stand in one set",
+                remedy: "all codes of a set must have the same length",
             });
         }
         if let Words::Shared(words) = &self.words {

@@ -1,4 +1,4 @@
-//! What can go wrong with codes, labels and their files: what was found, what was wanted,
+//! Errors of codes, labels and their files: what was found, what was expected,
 //! and what to do about it.
 
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub enum Error {
     /// A buffer that does not hold a whole number of rows.
     #[error("{what}: {got} values do not make rows of {width}")]
     Ragged {
-        /// What the buffer holds.
+        /// Content of the buffer.
         what: &'static str,
         /// Values found.
         got: usize,
@@ -69,7 +69,7 @@ pub enum Error {
         right: String,
         /// Its size.
         right_size: usize,
-        /// What was counted.
+        /// The counted unit.
         unit: &'static str,
         /// What to do.
         remedy: &'static str,
@@ -80,10 +80,10 @@ pub enum Error {
         /// What is empty, as a sentence.
         what: String,
     },
-    /// A file whose content is not what it should be.
+    /// A file with invalid content.
     #[error("{what}")]
     Content {
-        /// What was found, what was wanted, what to do.
+        /// What was found, what was expected, what to do.
         what: String,
     },
     /// Another error, with the file in which it happened.

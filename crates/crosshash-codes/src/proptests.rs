@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestCaseResult, TestRunner};
 
-/// So many cases, the same in every run.
+/// This number of cases, the same in every run.
 pub(crate) fn fixed(cases: u32) -> Config {
     Config {
         cases,

@@ -1,4 +1,4 @@
-//! Codes and labels from whatever a user hands in: `.npy` arrays, crosshash code files, text.
+//! Reads codes and labels: `.npy` arrays, crosshash code files, text.
 //!
 //! Two files that are compared are read together, because one file alone may be ambiguous:
 //! a `uint8` matrix may hold packed bytes or one bit a column, and packed codes whose length
@@ -14,11 +14,11 @@ use crate::format::{self, CodeFile};
 use crate::npy::{self, Kind, Npy, dims};
 use crate::{BitOrder, Bits, Codes, Error, Labels, Result};
 
-/// What the values of a code matrix mean.
+/// Interpretation of the values of a code matrix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
-    /// Told from the values: `uint8` is packed unless all of it is 0 and 1; any other type
+    /// Determined from the values: `uint8` is packed unless all of it is 0 and 1; any other type
     /// must hold -1/+1 or 0/1.
     #[default]
     Auto,
@@ -33,11 +33,11 @@ pub enum Layout {
 /// How to read codes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CodeOptions {
-    /// The code length, where the file does not say it.
+    /// The code length, if the file does not contain it.
     pub bits: Option<Bits>,
-    /// What the values mean.
+    /// Interpretation of the values.
     pub layout: Layout,
-    /// Which end of a packed byte comes first; told from the padding if not given.
+    /// Which end of a packed byte comes first; determined from the padding if not given.
     pub order: Option<BitOrder>,
 }
 
@@ -61,7 +61,7 @@ pub fn reals(path: &Path, bits: Bits) -> Result<Vec<f32>> {
         #[expect(clippy::cast_possible_truncation, reason = "single precision is enough")]
         npy.each(|row, column, value| {
             if !value.is_finite() {
-                let wanted = "is no finite number".into();
+                let wanted = "is not a finite number".into();
                 let value = value.to_string();
                 return Err(Error::BadValue { row, column, value, wanted });
             }
@@ -217,7 +217,7 @@ fn told_order(all: &[&Bytes], mixed: bool, options: &CodeOptions) -> Result<BitO
     }
     if mixed && possible.len() > 1 {
         return Err(Error::content(
-            "packed codes beside codes that are not packed: say which bit of a byte comes first \
+            "packed and unpacked codes together: state which bit of a byte comes first \
              (--bit-order msb for np.packbits, lsb for FAISS and bitorder=\"little\")",
         ));
     }
@@ -264,7 +264,7 @@ fn matrix_codes(
 fn matrix_bits(columns: usize, options: &CodeOptions) -> Result<Bits> {
     match options.bits {
         Some(bits) if bits.get() != columns => Err(Error::content(format!(
-            "{columns} columns of one bit each, but {bits} bits were asked for"
+            "{columns} columns of one bit each, but {bits} bits were requested"
         ))),
         _ => Bits::new(columns),
     }
@@ -341,7 +341,7 @@ pub fn labels_together(paths: &[&Path]) -> Result<Vec<Labels>> {
     sources.into_iter().zip(paths).map(finish).collect()
 }
 
-/// Refuses lists of label numbers that would expand into an implausibly large matrix of bits: a
+/// Rejects lists of label numbers that would expand into an implausibly large matrix of bits: a
 /// short file with one large number must not allocate gigabytes.
 fn check_size(rows: usize, classes: usize) -> Result<()> {
     const ROW: usize = 4096; // bytes of label bits per item, accepted for any number of items
@@ -350,7 +350,7 @@ fn check_size(rows: usize, classes: usize) -> Result<()> {
     if declared > limit {
         return Err(Error::content(format!(
             "{rows} items with label numbers up to {} need {declared} bytes, but the limit is \
-             {limit}; check the largest label number, or hand in a matrix of 0 and 1",
+             {limit}; check the largest label number, or use a matrix of 0 and 1",
             classes.saturating_sub(1)
         )));
     }
@@ -431,7 +431,7 @@ fn listed_npy(npy: Npy) -> Result<LabelSource> {
     let mut rows = Vec::with_capacity(npy.shape()[0]);
     npy.each(|row, _, value| {
         if !(0.0..f64::from(MAX_LABEL)).contains(&value) {
-            let wanted = format!("is no class number (0 to {})", MAX_LABEL - 1);
+            let wanted = format!("is not a class number (0 to {})", MAX_LABEL - 1);
             return Err(bad(row, 0, value, &wanted));
         }
         #[expect(clippy::cast_possible_truncation, reason = "checked above")]

@@ -188,7 +188,7 @@ fn check_layout(entries: &[Entry], header: usize, length: usize) -> Result<()> {
             return corrupt("is not aligned");
         }
         if entry.offset < end {
-            return corrupt("overlaps what is before it");
+            return corrupt("overlaps the section before it");
         }
         if entries[..nth].iter().any(|other| other.kind == entry.kind) {
             return corrupt("occurs twice");

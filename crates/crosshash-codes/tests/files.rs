@@ -244,7 +244,7 @@ fn refusals_name_the_file_and_the_remedy() {
     );
     assert_eq!(
         refused(&npy_bytes("<c8", "(1, 8)", &[0; 64]), &any),
-        "FILE: dtype '<c8'; wanted are bool, int8 to int64, uint8 to uint64 or float16 to \
+        "FILE: dtype '<c8'; expected bool, int8 to int64, uint8 to uint64 or float16 to \
          float64 (in Python: array.astype(...))"
     );
     assert_eq!(

@@ -103,7 +103,7 @@ impl Scratch {
                 .filter(|class| class.items > 0)
                 .collect(),
             ideal: self.best.iter().map(|&gain| class(1, gain as f64 / ONE)).collect(),
-            relevant: 0, // of no use to NDCG
+            relevant: 0, // not used by NDCG
         };
         cutoffs.iter().map(|&k| ndcg(&ranking, k, discounts)).collect()
     }

@@ -37,7 +37,7 @@ pub enum Ties {
 pub struct TieClass {
     /// n, how many items.
     pub items: u64,
-    /// n+, how many of them share a label with the query.
+    /// n+, the number of them that share a label with the query.
     pub relevant: u64,
     /// Sum of the numbers of shared labels.
     pub shared: u64,
@@ -73,7 +73,7 @@ fn gain(shared: usize, most: usize) -> f64 {
 /// One query's ranking, and what metrics need to know about the whole database.
 #[derive(Clone, Debug, Default)]
 pub struct Ranking {
-    /// The classes, nearest first; a stable ranking may stop after the ranks asked for.
+    /// The classes, nearest first; a stable ranking may stop after the requested ranks.
     pub classes: Vec<TieClass>,
     /// The classes of the best possible ranking: by shared labels, most first.
     pub ideal: Vec<TieClass>,

@@ -1,5 +1,5 @@
 //! The evaluation report: every metric, every tie rule, both curves, code health, and the
-//! protocol, which says what the numbers mean.
+//! protocol, which defines the values.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ pub struct Options {
     pub cutoffs: Vec<usize>,
     /// What AP@K is divided by.
     pub denominator: ApDenominator,
-    /// What a query without any relevant item contributes.
+    /// Contribution of a query without any relevant item.
     pub empty_queries: EmptyQueries,
     /// Hamming radii reported on their own; the curve has them all.
     pub radii: Vec<usize>,
@@ -75,7 +75,7 @@ pub struct Report {
     pub ndcg_idf_at: BTreeMap<usize, f64>,
     /// Hash look-up at the radii of the options.
     pub radius: BTreeMap<usize, AtRadius>,
-    /// What a random ranking would reach: the mean share of relevant items.
+    /// The value of a random ranking: the mean share of relevant items.
     pub chance: f64,
     /// All queries.
     pub queries: usize,
@@ -95,7 +95,7 @@ pub struct Report {
     /// Recall of pairs, typed words and rankings by real outputs, where they were evaluated.
     #[serde(flatten)]
     pub user: UserMetrics,
-    /// What the numbers mean.
+    /// Definition of the values.
     pub protocol: Protocol,
 }
 
@@ -130,7 +130,7 @@ pub struct Protocol {
     pub labels: usize,
     /// When an item is relevant.
     pub relevance: &'static str,
-    /// What the headline does with ties.
+    /// The tie rule of the main values.
     pub tie_rule: &'static str,
     /// What AP@K is divided by; MAP over the whole ranking is always divided by R.
     pub ap_denominator: ApDenominator,

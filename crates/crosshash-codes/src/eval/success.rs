@@ -1,4 +1,4 @@
-//! Success at k, and the rank of the first relevant item: what a user who looks for one item sees.
+//! Success at k, and the rank of the first relevant item, for users who look for one item.
 //!
 //! Of the first class that has relevant items, n items, m of them relevant, N items before it:
 //!
@@ -15,7 +15,7 @@ use super::ranking::Ranking;
 /// Where the first relevant item of a query may stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirstRelevant {
-    /// N, the items that stand before its class for certain.
+    /// N, the number of items that are certainly before its class.
     pub before: u64,
     /// n, the items of its class.
     pub tied: u64,

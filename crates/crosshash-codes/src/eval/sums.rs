@@ -14,7 +14,7 @@ use super::{
 use crate::kernel::Kernel;
 use crate::{Codes, Error, Labels, Result};
 
-/// What is the same for all queries.
+/// Data shared by all queries.
 pub(super) struct Setup<'a> {
     options: &'a Options,
     context: Context,

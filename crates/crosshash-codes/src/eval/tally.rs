@@ -9,7 +9,7 @@ use crate::kernel::Kernel;
 use crate::{Codes, Labels};
 
 /// Items handed to the kernels at once: distances and counts stay in the L1 cache. A power
-/// of two, so that a mask can stand for a bounds check.
+/// of two, so that a mask can replace a bounds check.
 const BLOCK: usize = 2048;
 /// Histograms filled in turn, so that equal neighbours do not wait for each other.
 const LANES: usize = 4;
@@ -117,7 +117,7 @@ impl Scratch {
     /// of precisions at the relevant ranks (R times AP over the whole ranking), and the
     /// shared labels at each of the first `ranks` ranks.
     ///
-    /// Nothing is sorted: the tally says where each distance starts, so an item's rank and
+    /// Nothing is sorted: the tally contains where each distance starts, so an item's rank and
     /// the hits up to it come from one pair of counters per distance (rank in the low half,
     /// hits in the high one). The loop stores to consecutive places only, without a branch
     /// on relevance, which is hard to predict; a scatter into rank order takes twice the time.
@@ -165,7 +165,7 @@ impl Scratch {
 }
 
 /// The low half of a pair of counters; both stay below 2^31, as the database does.
-#[expect(clippy::cast_possible_truncation, reason = "the other half is not wanted")]
+#[expect(clippy::cast_possible_truncation, reason = "the other half is not needed")]
 fn low(pair: u64) -> i32 {
     pair as i32
 }

@@ -161,7 +161,7 @@ impl Problem {
             Labels::from_indices(classes as usize, &rows).unwrap()
         };
         let (mut query_labels, mut database_labels) = (labels(n_queries), labels(n_items));
-        // at least one label on either side, or there is nothing to judge
+        // at least one label on either side, or there is nothing to evaluate
         if query_labels.unlabelled() == n_queries {
             query_labels =
                 Labels::from_indices(classes as usize, vec![[0]; n_queries]).unwrap();
@@ -362,7 +362,7 @@ proptest! {
     }
 }
 
-/// Sizes around whole blocks, where the walk of the `stable` rule meets its seams.
+/// Sizes around multiples of the block size of the `stable` rule.
 #[test]
 fn large_databases_are_ranked_as_the_twin_does() {
     for n in [2047, 2048, 4095, 4096, 4097, 6000, 8192, 9001] {

@@ -10,7 +10,7 @@ use super::scores::Scores;
 use super::{ApDenominator, KnownItem, TypedWords, average_precision, known_item, words};
 use crate::{Error, Labels, Result};
 
-/// What is known of the queries and the database; what is missing is left out of the result.
+/// Known relations of queries and database; metrics without their data are omitted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known<'a> {
     /// Labels of the queries and of the database, for MAP.

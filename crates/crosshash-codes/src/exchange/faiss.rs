@@ -44,8 +44,8 @@ fn parse(bytes: &[u8], options: &CodeOptions) -> Result<Codes> {
     let Some(head) = bytes.first_chunk::<HEAD>().filter(|head| head.starts_with(MAGIC))
     else {
         return Err(Error::content(
-            "not a FAISS IndexBinaryFlat: wanted is a file by faiss.write_index_binary that \
-             begins with IBxF",
+            "not a FAISS IndexBinaryFlat: expected a file of faiss.write_index_binary that begins \
+             with IBxF",
         ));
     };
     let number = |at: usize, size: usize| {

@@ -35,7 +35,7 @@ fn from_npy(path: &Path) -> Result<Ids> {
                 row,
                 column: 0,
                 value: value.to_string(),
-                wanted: "is no id: wanted are whole numbers below 2^53, or text".into(),
+                wanted: "is not an id: expected a whole number below 2^53, or text".into(),
             });
         }
         #[expect(clippy::cast_possible_truncation, reason = "checked above")]

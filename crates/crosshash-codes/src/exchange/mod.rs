@@ -12,15 +12,15 @@ use crate::format::CodeFile;
 use crate::read::{self, CodeOptions};
 use crate::{BitOrder, Error, Result, npy};
 
-/// A format: the ending of its files, what it keeps, how it is read and written.
+/// A file format: extension, stored sections, reader and writer.
 pub struct Format {
     /// The ending, without the dot.
     pub ending: &'static str,
-    /// One line for people.
+    /// Description in one line.
     pub about: &'static str,
     /// Reads codes, and ids and labels where the format has them.
     pub read: fn(&Path, &CodeOptions) -> Result<CodeFile>,
-    /// Writes what the format can keep, atomically.
+    /// Writes the sections that the format supports, atomically.
     pub write: fn(&Path, &CodeFile) -> Result<()>,
     /// Whether ids and labels survive.
     pub keeps_ids: bool,

@@ -28,18 +28,18 @@ const FEW: usize = 1 << 13;
 const SAMPLES: usize = 32;
 /// The `k` that samples are timed with.
 const SAMPLE_K: [usize; 3] = [1, 10, 100];
-/// A sample is aborted at so many times the cost of a scan.
+/// A sample is aborted at this multiple of the cost of a scan.
 const GIVE_UP: f64 = 4.0;
 /// Seconds of a unit of work before any was measured.
 const UNIT: f64 = 1e-9;
 /// Queries of a large batch that are tried before the method for the rest is selected.
 const TRIAL: usize = 16;
-/// One query in so many for which the scan is expected to be faster is hashed all the same.
+/// One in this number of queries for which the scan is expected to be faster is hashed anyway.
 const LOOK_AGAIN: usize = 64;
 
 /// Comparisons of items with centres that building lists may take: some seconds.
 const COMPARISONS: usize = 1 << 33;
-/// Lists that compare more than one code in so many are no better than a scan.
+/// Lists that compare more than one in this number of codes are no better than a scan.
 const PART: usize = 16;
 /// Lists are skipped while they leave more than this share of queries unanswered.
 const VAIN: f64 = 0.3;
@@ -56,7 +56,7 @@ struct Hashed {
     /// Seconds one thread takes to scan for one query, and for each of a large batch.
     scan_one: f64,
     scan_each: f64,
-    /// What is learned from queries.
+    /// Statistics of past queries.
     learned: Mutex<Learned>,
 }
 
@@ -143,7 +143,7 @@ impl Hashed {
     }
 
     /// Seconds of all threads that a scan takes per query of a batch. One query is scanned by
-    /// all threads but hashed by one, so a scan answers sooner than its CPU time says.
+    /// all threads but hashed by one, so a scan finishes sooner than its CPU time suggests.
     fn scan_seconds(&self, queries: usize) -> f64 {
         if queries <= 1 {
             return self.scan_one / rayon::current_num_threads() as f64;
@@ -164,7 +164,7 @@ impl Hashed {
         Some(whole(scan))
     }
 
-    /// What a scan costs per query of a batch in units of hashing work.
+    /// Cost of a scan per query of a batch, in units of hashing work.
     fn scan_units(&self, learned: &Learned, k: usize, queries: usize) -> f64 {
         self.scan_seconds(queries) / learned.unit[power(k)]
     }
@@ -228,7 +228,7 @@ fn sample(mih: &Mih, samples: &Codes, limit: f64) -> Learned {
         prices[nth] = seconds / work.max(1) as f64;
         means[nth] = (work + punished) as f64 / samples.len() as f64;
     }
-    // in straight lines over the logarithm of k, level beyond what was measured
+    // linear in the logarithm of k, constant outside the measured range
     let line = |values: [f64; SAMPLE_K.len()]| {
         let at = |power: usize| {
             let low = (power / 3).min(1);
@@ -255,7 +255,7 @@ fn now() -> f64 {
     }
 }
 
-/// How much the mean of a group of queries moves what was learned before.
+/// Weight of the mean of a group of queries against earlier ones.
 fn weight(group: usize) -> f64 {
     1.0 - 0.9_f64.powi(i32::try_from(group).unwrap_or(i32::MAX))
 }

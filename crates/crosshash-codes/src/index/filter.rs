@@ -42,12 +42,12 @@ impl Filter {
         match parser.peek() {
             None => Ok(filter),
             Some(token) => {
-                Err(parser.wanted(&format!("`and`, `or` or the end, not {token}")))
+                Err(parser.expected(&format!("`and`, `or` or the end, not {token}")))
             }
         }
     }
 
-    /// The items for which it holds, out of `len`: `carries` says whether an item carries at
+    /// The items for which it holds, out of `len`: `carries` returns whether an item has at
     /// least one of some labels, `find` gives the item of a typed id.
     pub fn items(
         &self,
@@ -161,13 +161,13 @@ impl Parser<'_> {
         found
     }
 
-    fn wanted(&self, what: &str) -> Error {
+    fn expected(&self, what: &str) -> Error {
         let place = match self.at.checked_sub(1).and_then(|at| self.tokens.get(at)) {
             None => "at the start".to_owned(),
             Some(before) => format!("after {before}"),
         };
         Error::content(format!(
-            "filter: {place} wanted {what}; an example: label in (3, 7) and not label in (5)"
+            "filter: {place}, expected {what}; example: label in (3, 7) and not label in (5)"
         ))
     }
 
@@ -197,7 +197,7 @@ impl Parser<'_> {
         } else if self.take_sign("(") {
             let inner = self.expression()?;
             if !self.take_sign(")") {
-                return Err(self.wanted("`)`"));
+                return Err(self.expected("`)`"));
             }
             inner
         } else {
@@ -210,19 +210,19 @@ impl Parser<'_> {
     fn test(&mut self) -> Result<Filter> {
         let is_label = self.take_word("label");
         if !is_label && !self.take_word("id") {
-            return Err(self.wanted("`label`, `id`, `not` or `(`"));
+            return Err(self.expected("`label`, `id`, `not` or `(`"));
         }
         let mut negated = self.take_word("not");
         let values = if self.take_word("in") {
             if !self.take_sign("(") {
-                return Err(self.wanted("`(`"));
+                return Err(self.expected("`(`"));
             }
             let mut values = vec![self.value()?];
             while self.take_sign(",") {
                 values.push(self.value()?);
             }
             if !self.take_sign(")") {
-                return Err(self.wanted("`,` or `)`"));
+                return Err(self.expected("`,` or `)`"));
             }
             values
         } else if !negated && self.take_sign("!=") {
@@ -231,7 +231,7 @@ impl Parser<'_> {
         } else if !negated && self.take_sign("=") {
             vec![self.value()?]
         } else {
-            return Err(self.wanted("`in (..)`, `=` or `!=`"));
+            return Err(self.expected("`in (..)`, `=` or `!=`"));
         };
         let test =
             if is_label { self.labels(values)? } else { Filter::Id(strings(values)) };
@@ -245,7 +245,7 @@ impl Parser<'_> {
                 self.at += 1;
                 Ok(token)
             }
-            _ => Err(self.wanted("a number or a name")),
+            _ => Err(self.expected("a number or a name")),
         }
     }
 
@@ -345,22 +345,22 @@ mod tests {
     }
 
     #[test]
-    fn refusals_say_what_was_wanted() {
-        let example = "; an example: label in (3, 7) and not label in (5)";
+    fn errors_name_the_expected_token() {
+        let example = "; example: label in (3, 7) and not label in (5)";
         let cases = [
-            ("", "filter: at the start wanted `label`, `id`, `not` or `(`"),
-            ("label in 3", "filter: after `in` wanted `(`"),
-            ("label in (3", "filter: after `3` wanted `,` or `)`"),
-            ("label in ()", "filter: after `(` wanted a number or a name"),
-            ("label ~ 3", "filter: after `label` wanted `in (..)`, `=` or `!=`"),
+            ("", "filter: at the start, expected `label`, `id`, `not` or `(`"),
+            ("label in 3", "filter: after `in`, expected `(`"),
+            ("label in (3", "filter: after `3`, expected `,` or `)`"),
+            ("label in ()", "filter: after `(`, expected a number or a name"),
+            ("label ~ 3", "filter: after `label`, expected `in (..)`, `=` or `!=`"),
             (
                 "label = 3 label",
-                "filter: after `3` wanted `and`, `or` or the end, not `label`",
+                "filter: after `3`, expected `and`, `or` or the end, not `label`",
             ),
-            ("(label = 3", "filter: after `3` wanted `)`"),
+            ("(label = 3", "filter: after `3`, expected `)`"),
         ];
-        for (text, wanted) in cases {
-            assert_eq!(parse(text), format!("{wanted}{example}"), "{text}");
+        for (text, expected) in cases {
+            assert_eq!(parse(text), format!("{expected}{example}"), "{text}");
         }
         assert_eq!(
             parse("label = 9"),

@@ -24,7 +24,7 @@ impl<T: Pod> HugeVec<T> {
         let map = if bytes < SMALL { None } else { memmap2::MmapMut::map_anon(bytes).ok() };
         let memory = match map {
             Some(map) => {
-                // a hint: a refusal costs only speed
+                // a hint: if it is ignored, only speed suffers
                 #[cfg(target_os = "linux")]
                 let _ = map.advise(memmap2::Advice::HugePage);
                 Memory::Mapped(map, len, PhantomData)

@@ -26,10 +26,10 @@ use crate::{Codes, Result};
 const MAX_LENGTH: usize = 16;
 /// Buckets looked up before they are read.
 const PROBES: usize = 64;
-/// What a look-up costs, counted in codes compared.
+/// Cost of a look-up, in compared codes.
 const PROBE_COST: usize = 12;
 
-/// What a table holds.
+/// Content of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Item numbers: 4 bytes an item and table.
@@ -64,9 +64,9 @@ struct Table {
     planes: HugeVec<u64>,
 }
 
-/// How far a search got, and what it cost.
+/// State and cost of a search.
 pub(super) struct Progressed {
-    /// What was found; the answer if `finished`.
+    /// Hits so far; the result if `finished`.
     pub(super) top: Unordered,
     /// Whether everything was found.
     pub(super) finished: bool,

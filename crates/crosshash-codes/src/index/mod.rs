@@ -1,7 +1,7 @@
 //! Indexes: exact search by Hamming distance, ties by item number.
 //!
 //! An [`Index`] owns codes and answers [`Query`]s; [`INDEXES`] lists every kind. All of them
-//! give the same hits, bit for bit: the exhaustive scan over a plain loop defines the truth
+//! give the same hits, bit for bit: a plain loop over all codes is the reference
 //! (`tests/index_conformance.rs`). They differ in time and memory only.
 
 mod auto;
@@ -36,11 +36,11 @@ pub struct Hit {
 /// The parameters of a search, the same for every query of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
-    /// At most so many hits; `usize::MAX` for all.
+    /// Maximum number of hits; `usize::MAX` for all.
     pub k: usize,
     /// Only hits at most this far away.
     pub radius: Option<u32>,
-    /// Leave out so many of the first hits: the next page. The order is total (distance,
+    /// Number of first hits to skip, for pages. The order is total (distance,
     /// then item number), so pages neither overlap nor miss anything, ties or not.
     pub skip: usize,
     /// Only these items.
@@ -137,11 +137,11 @@ pub trait Index: Send + Sync {
     fn explain(&self) -> String;
 }
 
-/// A kind of index: its name, what it is good for, how it is built.
+/// A kind of index: name, description, constructor.
 pub struct Kind {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// One line for people.
+    /// Description in one line.
     pub about: &'static str,
     /// Builds one.
     pub build: Build,

@@ -36,7 +36,7 @@ pub fn rerank(codes: &Codes, outputs: &[f32], hits: &[Hit]) -> Result<Vec<Scored
             row: 0,
             column,
             value: outputs[column].to_string(),
-            wanted: "is no finite number".into(),
+            wanted: "is not a finite number".into(),
         });
     }
     let score = |item: u32| -> f32 {

@@ -31,12 +31,12 @@ const PRIME: usize = 2048;
 const TILE: usize = 256;
 /// For so few queries it does not pay to turn rows into planes.
 const FEW_QUERIES: usize = 3;
-/// From so many queries per block on, the next block is prefetched; for fewer, prefetching a whole
+/// From this number of queries per block, the next block is prefetched; for fewer, prefetching a whole
 /// block only delays the queries.
 const AHEAD_QUERIES: usize = 16;
 /// Minimum number of words of the database per thread.
 const PART_WORDS: usize = 1 << 15;
-/// Below one allowed item in so many, allowed items are visited one by one.
+/// If less than one item in this number is allowed, allowed items are visited one by one.
 const SPARSE: usize = 64;
 
 /// Visits every code.
@@ -105,7 +105,7 @@ impl Scan {
         std::hint::black_box(self.part(queries, &all, &known, query, 0..self.codes.len()));
     }
 
-    /// What a part of the database contributes to each query of a tile.
+    /// Contribution of a part of the database to each query of a tile.
     fn part(
         &self,
         queries: &Codes,
@@ -247,7 +247,7 @@ impl Scan {
     }
 }
 
-/// Offers what was found in the block of codes that begins at `start`.
+/// Offers the hits of the block of codes that begins at `start`.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "item numbers are 32 bits wide")]
 fn take(found: &[u64], start: usize, query: &Query<'_>, top: &mut Ascending) {

@@ -2,7 +2,7 @@
 //!
 //! Distances are small integers, so a histogram of the kept hits gives the k-th distance so far
 //! without a heap. [`Ascending`] is for candidates that come in the order of their item
-//! numbers (the scan): a tie with the k-th comes too late and is refused. [`Unordered`] is for
+//! numbers (the scan): a tie with the k-th is not added. [`Unordered`] is for
 //! those that do not (buckets): ties are kept until the end.
 
 use super::Hit;
@@ -86,7 +86,7 @@ impl Unordered {
     }
 
     /// Takes note of candidates that will be offered, each once and not yet counted: if at least
-    /// `k` of them are as near as some distance, nothing farther can be in the answer.
+    /// `k` of them are as near as some distance, nothing farther can be in the result.
     pub(super) fn expect(&mut self, keys: &[u64], histogram: &mut Vec<u32>) {
         if keys.len() < self.k {
             return;

@@ -1,9 +1,9 @@
 //! One row against many: counts of differing bits (Hamming distance) and of common bits
 //! (shared labels), with run-time dispatch.
 //!
-//! Rows are packed words, `width` of them a row. `portable.rs` defines the truth; every
-//! other file here is a faster twin of it, and the property test at the end walks
-//! [`Kernel::available`] and demands equality. `unsafe` lives only in those files.
+//! Rows are packed words, `width` of them a row. `portable.rs` is the reference; every
+//! other file here is a faster implementation of it. The property test at the end compares all of
+//! [`Kernel::available`] with it. Only those files contain `unsafe`.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -178,7 +178,7 @@ mod tests {
         }
     }
 
-    /// Says which fast paths this machine could not try, so that no run is silently partial.
+    /// Prints the kernels that this machine does not support, so that no run is silently partial.
     #[test]
     #[expect(clippy::print_stderr, reason = "a test may speak")]
     fn kernels_that_ran_here() {

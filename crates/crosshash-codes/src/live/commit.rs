@@ -34,7 +34,7 @@ pub struct NewItem {
     pub payload: Vec<u8>,
 }
 
-/// What a change did.
+/// The effect of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// Items that were new.
@@ -47,7 +47,7 @@ pub struct Applied {
     pub missing: Vec<Id>,
 }
 
-/// A change and whom to tell.
+/// A change and the receiver of its result.
 pub(super) struct Job {
     pub(super) change: Change,
     pub(super) reply: Box<dyn FnOnce(Reply) + Send>,
@@ -103,7 +103,7 @@ impl Change {
 /// The thread that writes.
 pub(super) struct Committer {
     pub(super) shared: Arc<Shared>,
-    /// Told when a part has grown so large that it needs a search structure.
+    /// Notified when a part is so large that it needs a search structure.
     pub(super) grown: Sender<()>,
 }
 

@@ -31,7 +31,7 @@ pub struct LiveIndex {
     searches: Sender<Search>,
 }
 
-/// What the threads share.
+/// State shared by the threads.
 pub(crate) struct Shared {
     snapshot: RwLock<Arc<Snapshot>>,
     writing: Mutex<Writing>,
@@ -42,7 +42,7 @@ pub(crate) struct Shared {
 
 struct Writing {
     writer: Writer,
-    /// Whether changes are refused.
+    /// Whether changes are rejected.
     suspended: bool,
 }
 
@@ -74,7 +74,7 @@ impl Default for Options<'_> {
 }
 
 impl LiveIndex {
-    /// Opens the index in a folder; refused while another process has it open for writing.
+    /// Opens the index in a folder; fails while another process has it open for writing.
     pub fn open(folder: &Path, options: Options<'_>) -> Result<LiveIndex> {
         let writer = Writer::open(folder)?;
         let snapshot = Arc::clone(writer.snapshot());
@@ -152,7 +152,7 @@ impl LiveIndex {
         done
     }
 
-    /// Refuses changes from now on and waits for those under way: what the index contains now is
+    /// Rejects changes from now on and waits for those in progress: what the index contains now is
     /// final until [`LiveIndex::resume`].
     pub fn suspend(&self) {
         self.shared.writing().suspended = true;

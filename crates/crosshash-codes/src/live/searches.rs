@@ -14,7 +14,7 @@ const TOGETHER: usize = 256;
 /// Hits and the snapshot they were found in.
 pub type SearchReply = (Arc<Snapshot>, Vec<Found>);
 
-/// A search and whom to tell.
+/// A search and the receiver of its result.
 pub(super) struct Search {
     pub(super) code: Vec<u64>,
     /// k, skip and radius: searches with the same key share a pass.

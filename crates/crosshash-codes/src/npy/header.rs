@@ -19,7 +19,7 @@ pub const MAGIC: &[u8] = b"\x93NUMPY";
 const MAX_HEADER: usize = 1 << 16;
 /// The deepest nesting of brackets in a header; a plain array has two levels.
 const MAX_DEPTH: usize = 8;
-/// NumPy aligns the data to so many bytes.
+/// NumPy aligns the data to this number of bytes.
 const ALIGN: usize = 64;
 
 /// A header that was read.
@@ -45,7 +45,7 @@ pub struct Number {
 }
 
 impl Header {
-    /// Reads a header from the start of a file; refuses what would take more memory or time
+    /// Reads a header from the start of a file; rejects headers that would take more memory or time
     /// than a header needs.
     pub fn read(source: &mut impl Read) -> Result<Header> {
         let not_npy = |_| Error::content("not a .npy file: it ends before its header does");
@@ -125,7 +125,7 @@ fn damaged(what: &str) -> Error {
     Error::content(format!("not a readable .npy header: {what}"))
 }
 
-/// Refuses header texts of many brackets, and shapes that no file can hold.
+/// Rejects deeply nested header texts, and shapes larger than any file.
 fn guard(text: &[u8]) -> Result<()> {
     let mut depth = 0_usize;
     for byte in text {

@@ -53,7 +53,7 @@ impl Npy {
         let header = Header::read(&mut data)?;
         let number = header.number().ok_or_else(|| {
             Error::content(format!(
-                "dtype {}; wanted are bool, int8 to int64, uint8 to uint64 or float16 to float64 \
+                "dtype {}; expected bool, int8 to int64, uint8 to uint64 or float16 to float64 \
                  (in Python: array.astype(...))",
                 header.descr
             ))
@@ -87,7 +87,7 @@ impl Npy {
         self.number.kind
     }
 
-    /// Rows and columns of a matrix; anything else is an error that says what was wanted.
+    /// Rows and columns of a matrix; anything else is an error that states what was expected.
     pub fn matrix(&self, wanted: &str) -> Result<(usize, usize)> {
         match self.shape()[..] {
             [rows, columns] => Ok((rows, columns)),
@@ -99,7 +99,7 @@ impl Npy {
         }
     }
 
-    /// Hands every value of a vector or matrix, with its row and column, to `take`. The
+    /// Calls `take` with every value of a vector or matrix, its row and its column. The
     /// order is the file's; it is row by row unless the array is stored column by column.
     pub fn each(
         mut self,

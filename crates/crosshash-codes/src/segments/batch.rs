@@ -7,7 +7,7 @@ use crate::{Codes, Error, Labels, Result};
 
 /// Flag of an item that was loaded from a source that can be loaded again, such as the codes of
 /// a run. When such an item is replaced or deleted, the index remembers its id
-/// ([`Snapshot::superseded`](super::Snapshot::superseded)), so that an index that is built anew
+/// ([`Snapshot::superseded`](super::Snapshot::superseded)), so that an index that is rebuilt
 /// from a newer source can leave it out.
 pub const SEED: u8 = 1;
 /// Flag of an item that is kept with its payload but not found: there is no code for it yet.

@@ -14,7 +14,7 @@
 //! contain a valid one. A record is synced before it is acknowledged, and before the next one is
 //! written; so only the last record can be incomplete after a crash. A record that is not valid
 //! is therefore ignored only if nothing valid with its sequence number or a later one follows:
-//! neither its confirmation nor another record. Otherwise it is damage, and the log is refused.
+//! neither its confirmation nor another record. Otherwise it is damage, and the log is rejected.
 
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ pub(crate) fn create(folder: &Path, number: u64, bits: Bits, first: u64) -> Resu
     atomically(&path(folder, number), |out| Ok(out.write_all(&head)?))
 }
 
-/// A number that nobody can guess.
+/// A random number that cannot be guessed.
 fn random() -> u64 {
     use std::hash::{BuildHasher as _, Hasher as _};
     std::collections::hash_map::RandomState::new().build_hasher().finish()
@@ -113,7 +113,7 @@ fn parse(bytes: &[u8], number: u64, bits: Bits, first: u64) -> Result<Contents> 
         let Some((body, end)) = record(bytes, at, sequence, salt) else {
             if let Some(later) = follows(bytes, at, sequence, salt) {
                 return Err(damaged(&format!(
-                    "the record at byte {at} is damaged, and what was committed at byte {later} \
+                    "the record at byte {at} is damaged, and the commit at byte {later} \
                      depends on it"
                 )));
             }
@@ -163,7 +163,7 @@ fn follows(bytes: &[u8], at: usize, sequence: u64, salt: u64) -> Option<usize> {
 }
 
 impl Log {
-    /// Opens a log behind its last valid record; what a crash left after it is cut off.
+    /// Opens a log behind its last valid record; data that a crash left after it are cut off.
     pub(crate) fn open(folder: &Path, number: u64, contents: &Contents) -> Result<Log> {
         let path = path(folder, number);
         let file =
@@ -203,7 +203,7 @@ impl Log {
         if let Err(err) = self.write(&bytes) {
             #[cfg(test)]
             if crate::write::cut::is_off() {
-                return Err(err.into()); // nobody is left to clean up
+                return Err(err.into()); // a crashed writer does not clean up
             }
             let cleaned = self.file.set_len(self.end).and_then(|()| self.file.sync_all());
             if let Err(again) = cleaned {
@@ -216,7 +216,7 @@ impl Log {
             .into());
         }
         self.end += bytes.len() as u64;
-        // The record is durable. The confirmation only tells damage from a crash: it may be lost.
+        // The record is durable. The confirmation only distinguishes damage from a crash: it may be lost.
         let sum = xxh3_64_with_seed(&sequence.to_le_bytes(), self.salt);
         let confirm = [sequence.to_le_bytes(), sum.to_le_bytes()].concat();
         let _ = self

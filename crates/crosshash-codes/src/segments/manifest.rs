@@ -15,7 +15,7 @@ const NAME: &str = "manifest";
 const FORMAT: &str = "crosshash index";
 const VERSION: u32 = 2;
 
-/// What the ids of an index are.
+/// The kind of ids of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum IdKind {

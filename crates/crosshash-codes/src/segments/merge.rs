@@ -86,7 +86,7 @@ pub(super) fn write_segment(
     Ok(())
 }
 
-/// Writes the rows that are only in memory, and what is removed but not recorded, into a segment.
+/// Writes the rows that are only in memory, and the removals that are not recorded, into a segment.
 pub(super) fn write_pending(
     snapshot: &Snapshot,
     folder: &Path,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! INDEX/manifest          the committed state: JSON and its checksum (manifest.rs)
-//! INDEX/00000001.segment  codes, ids, labels, payloads, and what they remove (file.rs); immutable
+//! INDEX/00000001.segment  codes, ids, labels, payloads and removals (file.rs); immutable
 //! INDEX/00000002.log      small commits since the manifest was written (log.rs, record.rs)
 //! INDEX/lock              held by the writer
 //! ```

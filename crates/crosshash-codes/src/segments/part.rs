@@ -1,4 +1,4 @@
-//! `Part`: one segment, or some rows in memory, as a snapshot sees it: with what was removed.
+//! `Part`: one segment, or some rows in memory, as a snapshot sees it, with its removed rows.
 
 use std::sync::{Arc, OnceLock};
 
@@ -44,7 +44,7 @@ pub(crate) enum Store {
     Memory(MemoryRows),
 }
 
-/// Rows, with what is built from them; shared by all snapshots that contain them.
+/// Rows and the structures built from them; shared by all snapshots that contain them.
 pub(crate) struct Source {
     pub(crate) store: Store,
     scan: OnceLock<Arc<dyn Index>>,
@@ -256,7 +256,7 @@ impl Part {
         removed.iter().filter(|row| !known(row)).collect()
     }
 
-    /// Adds how many live rows have each label.
+    /// Adds the number of live rows of each label.
     pub(crate) fn count_labels(&self, counts: &mut [usize]) -> Result<()> {
         let own = self.source.label_counts()?;
         for (count, own) in counts.iter_mut().zip(own) {

@@ -194,7 +194,7 @@ impl Snapshot {
     /// large enough and has none yet. All snapshots that contain the part use it. Without it
     /// everything is scanned.
     pub fn prepare(&self, kind: &str, progress: &(dyn Fn(usize) + Sync)) -> Result<()> {
-        build(kind, Codes::new(self.bits()), &|_| ())?; // refuse an unknown name first
+        build(kind, Codes::new(self.bits()), &|_| ())?; // reject an unknown name first
         for (part, &base) in self.parts.iter().zip(&self.bases) {
             part.source.build(kind, &|done| progress(base as usize + done))?;
         }
@@ -478,7 +478,7 @@ pub(super) fn kind_of(ids: Option<&Ids>) -> IdKind {
     }
 }
 
-/// Removes what the segments list as removed.
+/// Removes the rows that the segments list as removed.
 fn remove_listed(parts: &mut [Part]) -> Result<()> {
     let number = |part: &Part| part.source.number().unwrap_or(u64::MAX);
     for nth in 0..parts.len() {

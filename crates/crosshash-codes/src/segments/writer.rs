@@ -32,12 +32,12 @@ const LOG_PAYLOAD: usize = 32 << 20;
 /// A log with more items in memory, or more bytes, is folded into a segment.
 const FOLD_ITEMS: usize = 8192;
 const FOLD_BYTES: u64 = 32 << 20;
-/// An index in which at least one row in so many is removed is compacted when the log is folded,
-/// if it has at least so many removed rows.
+/// An index is compacted when the log is folded if at least one row in this number is removed, and
+/// at least this number of rows.
 const REMOVED_SHARE: usize = 3;
 const REMOVED_ROWS: usize = 1024;
 
-/// The only one who may change an index.
+/// The only writer of an index.
 pub struct Writer {
     snapshot: Arc<Snapshot>,
     log: Log,
@@ -81,7 +81,7 @@ impl Writer {
         Self::locked(folder, lock)
     }
 
-    /// Opens an index for writing; refused while another writer has it.
+    /// Opens an index for writing; fails while another writer has it open.
     pub fn open(folder: &Path) -> Result<Writer> {
         Manifest::read(folder)?;
         let lock = lock(folder)?;
@@ -102,7 +102,7 @@ impl Writer {
         &self.snapshot
     }
 
-    /// Adds items; an id that exists already, or occurs twice, is refused. Items without ids are
+    /// Adds items; an id that exists already, or occurs twice, is an error. Items without ids are
     /// numbered. Returns how many were added.
     pub fn insert(&mut self, items: impl Into<ItemBatch>) -> Result<usize> {
         let items = items.into();
@@ -292,7 +292,7 @@ impl Writer {
         Ok(Change { items, deleted, classes, next_id })
     }
 
-    /// A commit that is a segment of its own, behind one of what was in the log.
+    /// A commit as its own segment, after a segment with the content of the log.
     fn write_large(&mut self, change: &Change) -> Result<()> {
         let ids = ids_of(&change.items);
         let (parts, superseded) =
@@ -361,16 +361,16 @@ impl Writer {
             return Err(err);
         }
         (self.snapshot, self.log) = (Arc::new(opened), log);
-        let _ = self.remove_leftovers(); // committed; what is left is removed when it is opened
+        let _ = self.remove_leftovers(); // committed; leftovers are removed when the index is opened
         Ok(())
     }
 
-    /// Removes what a failed change has written, unless it may be committed.
+    /// Removes the files of a failed change, unless it may be committed.
     fn clean<T>(&self, result: Result<T>) -> Result<T> {
         if result.is_err() && !self.broken {
             #[cfg(test)]
             if crate::write::cut::is_off() {
-                return result; // nobody is left to clean up
+                return result; // a crashed writer does not clean up
             }
             let _ = self.remove_leftovers();
         }

@@ -11,7 +11,7 @@ use super::{Planes, unkey};
 
 /// Lanes of a vector.
 const LANES: usize = 8;
-/// How many words ahead in a long range the caches are asked for the next line.
+/// Prefetch distance in a long range, in words.
 const WORDS_AHEAD: usize = 512;
 
 /// The caller has checked that all ranges lie inside all planes.
@@ -157,7 +157,7 @@ fn pairs(query: [u64; 2], rows: &[u64], below: u32, out: &mut Vec<u64>) {
             }
         }
     }
-    // found in the order of the streams' progress, wanted by position
+    // found in the order of the streams' progress, needed by position
     out[before..].sort_unstable_by_key(|&key| unkey(key).1);
     let done = parts.len() / 2;
     for (at, row) in rest.as_chunks::<2>().0.iter().enumerate() {

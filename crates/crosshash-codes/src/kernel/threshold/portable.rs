@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{Held, Planes, Step, key, unkey};
 
-/// Codes whose distances are counted before any is looked at.
+/// Codes whose distances are computed before any is compared.
 const CHUNK: usize = 32;
 
 #[inline(always)]
