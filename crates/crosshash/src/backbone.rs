@@ -4,15 +4,15 @@ pub use crosshash_features::backbone::*;
 
 use crate::{Result, network};
 
-/// The tables that are searched, in this order.
+/// Tables of backbones, in search order.
 const TABLES: [Table; 2] = [BACKBONES, network::BACKBONES];
 
-/// Every backbone that has a name.
+/// All named backbones.
 pub fn all() -> impl Iterator<Item = &'static BackboneInfo> {
     TABLES.into_iter().flatten().copied()
 }
 
-/// A backbone by name.
+/// Metadata of a backbone by name.
 pub fn info(name: &str) -> Result<&'static BackboneInfo> {
     Ok(info_in(&TABLES, name)?)
 }
@@ -36,7 +36,7 @@ mod tests {
                 assert_eq!(loaded.backbone().width(), info.width);
                 assert_eq!(loaded.backbone().input_kind(), info.input_kind);
             } else {
-                assert!(!info.get.is_empty(), "{}: how to get it", info.name);
+                assert!(!info.get.is_empty(), "{}: no instructions", info.name);
             }
         }
         let err = open("resnet", &Weights::default()).unwrap_err().to_string();

@@ -5,7 +5,7 @@ pub use crosshash_features::extract::{Bad, Cache, Extracted, Extraction, Inputs,
 use crate::Result;
 use crate::data::Features;
 
-/// The rows of all items. `progress` is told how many are done.
+/// Extracts the features of all items. `progress` is called with the number of items done.
 pub fn extract(
     how: &Extraction<'_>,
     features: &Features,
@@ -17,6 +17,6 @@ pub fn extract(
             let texts: Vec<&str> = (0..texts.len()).map(|item| texts.get(item)).collect();
             Ok(how.run(Inputs::Texts(&texts), progress)?)
         }
-        other => Err(how.refuses(other.form()).into()),
+        other => Err(how.unsupported(other.form()).into()),
     }
 }

@@ -1,12 +1,12 @@
-//! Matrix products into memory that is already there, `D <- s D + A B`: the one place of this
-//! crate with `unsafe`, because the `gemm` crate (the one under the tensor library) takes
-//! pointers. Sizes are checked before any pointer is made.
+//! Matrix products into existing memory, `D <- s D + A B`. The only module of this crate with
+//! `unsafe`, because the `gemm` crate (also used by the tensor library) takes pointers. Sizes are
+//! checked before pointers are created.
 
 #![expect(unsafe_code, reason = "the gemm crate takes pointers")]
 
 use gemm::Parallelism;
 
-/// A matrix by rows, or its transpose.
+/// A row-major matrix or its transpose.
 #[derive(Clone, Copy)]
 pub(crate) struct Factor<'a, T = f32> {
     values: &'a [T],
@@ -19,7 +19,7 @@ impl<'a, T> Factor<'a, T> {
     /// `columns` of a matrix by rows of `width`, starting at column `from`.
     ///
     /// # Panics
-    /// If the columns are not there.
+    /// If the columns are out of range.
     pub(crate) fn columns(
         values: &'a [T],
         width: usize,
@@ -53,7 +53,7 @@ impl<'a, T> Factor<'a, T> {
 /// on all threads of the pool or on this one.
 ///
 /// # Panics
-/// If the sizes do not fit.
+/// If the sizes do not match.
 pub(crate) fn accumulate<T: From<f32> + std::ops::MulAssign + Copy + 'static>(
     out: &mut [T],
     scale: T,

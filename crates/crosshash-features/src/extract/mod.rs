@@ -145,13 +145,13 @@ impl<'a> Extraction<'a> {
                 let cache = self.open_cache()?;
                 self.texts(texts, cache, progress)
             }
-            (Inputs::Pictures(_), _) => Err(self.refuses("pictures")),
-            (Inputs::Texts(_), _) => Err(self.refuses("text")),
+            (Inputs::Pictures(_), _) => Err(self.unsupported("pictures")),
+            (Inputs::Texts(_), _) => Err(self.unsupported("text")),
         }
     }
 
     /// Error for inputs of an unsupported form (pictures, text, dense, sparse).
-    pub fn refuses(&self, form: &str) -> Error {
+    pub fn unsupported(&self, form: &str) -> Error {
         let takes = match self.loaded.backbone().input_kind() {
             InputKind::Pictures => "pictures",
             InputKind::Texts => "texts",

@@ -46,7 +46,7 @@ mod tests {
         for (k, r) in [(8, 8), (5, 12)] {
             let mut rng = ChaCha8Rng::seed_from_u64(4);
             let values = normal(300 * k, 1.0, &mut rng).into_iter().map(f64::from);
-            // components of falling width, as PCA gives
+            // components of decreasing variance, as in PCA
             let values =
                 values.enumerate().map(|(at, x)| x / (1.0 + (at % k) as f64)).collect();
             let v = Matrix { columns: k, values };

@@ -121,10 +121,7 @@ impl SparseLayer {
 
     /// Sets the number of pending updates of each row; they will be applied with `sgd`.
     pub(super) fn set_pending(&mut self, pending: &[f32], sgd: Sgd) {
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "whole numbers, as `pending` gave"
-        )]
+        #[expect(clippy::cast_possible_truncation, reason = "integers from `pending`")]
         #[expect(clippy::cast_sign_loss, reason = "not negative")]
         let pending: Vec<u32> = pending.iter().map(|&steps| steps as u32).collect();
         self.steps = pending.iter().copied().max().unwrap_or(0);
