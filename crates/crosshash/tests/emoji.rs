@@ -172,7 +172,7 @@ fn files_have_the_features_of_the_data_set() {
 #[test]
 fn features_of_drawings_ignore_position_and_size() {
     let raster = emoji::drawing("🏠", emoji::Hand::Noto).unwrap().unwrap();
-    let wanted = descriptor::drawing(&raster);
+    let expected = descriptor::drawing(&raster);
     // on a canvas of 300 x 200, twice as large, in a corner
     let (width, height, size) = (300, 200, raster.size());
     let mut rgb = vec![255_u8; width * height * 3];
@@ -187,6 +187,6 @@ fn features_of_drawings_ignore_position_and_size() {
     let loaded =
         backbone::open("descriptor-drawing", &backbone::Weights::default()).unwrap();
     let row = loaded.backbone().pictures(&[canvas]).unwrap();
-    let near = cosine(&row, &wanted);
+    let near = cosine(&row, &expected);
     assert!(near > 0.97, "{near}");
 }

@@ -62,7 +62,7 @@ fn dataset(second: Second) -> Dataset {
     let image = Modality::new("image", ids.clone(), image, labels.clone()).unwrap();
     let other = Modality::new("other", ids, other, labels).unwrap();
     let names = (0..CLASSES).map(|c| format!("class {c}")).collect();
-    Dataset::new("made", names, vec![image, other]).unwrap()
+    Dataset::new("synthetic", names, vec![image, other]).unwrap()
 }
 
 fn split(dataset: &Dataset) -> Split {

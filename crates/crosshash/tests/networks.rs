@@ -60,13 +60,14 @@ fn array(path: &Path, name: &str) -> Vec<f32> {
 }
 
 /// Checks that values differ by at most 1e-3 of their mean magnitude, and that the cosine is near 1.
-fn assert_same(name: &str, found: &[f32], wanted: &[f32]) {
-    assert_eq!(found.len(), wanted.len(), "{name}");
+fn assert_same(name: &str, found: &[f32], expected: &[f32]) {
+    assert_eq!(found.len(), expected.len(), "{name}");
     let dot = |a: &[f32], b: &[f32]| {
         a.iter().zip(b).map(|(&x, &y)| f64::from(x) * f64::from(y)).sum::<f64>()
     };
-    let cosine = dot(found, wanted) / (dot(found, found) * dot(wanted, wanted)).sqrt();
-    let far = found.iter().zip(wanted).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max);
+    let cosine =
+        dot(found, expected) / (dot(found, found) * dot(expected, expected)).sqrt();
+    let far = found.iter().zip(expected).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max);
     assert!(cosine > 0.9999 && far < 1e-3, "{name}: cosine {cosine}, at most {far} apart");
 }
 
@@ -118,11 +119,11 @@ fn full_size_state_dicts_of_both_forms() {
     let folder = PathBuf::from(std::env::var("CROSSHASH_NETWORKS").unwrap());
     for architecture in NETWORKS {
         let name = architecture.name;
-        let wanted = array(&folder.join(format!("{name}.features")), "features");
+        let expected = array(&folder.join(format!("{name}.features")), "features");
         for ending in ["pth", "safetensors"] {
             let path = folder.join(format!("{name}.{ending}"));
             let network = Network::open(architecture, &path).unwrap();
-            assert_same(name, &network.features(&picture(224), 224), &wanted);
+            assert_same(name, &network.features(&picture(224), 224), &expected);
         }
     }
 }
@@ -134,12 +135,12 @@ fn pretrained_convolutions_match_golden_features() {
     let weights = shared.join("weights/alexnet-conv/alexnet_conv.safetensors");
     let golden = fs_err::read(shared.join("golden/backbones.json")).unwrap();
     let golden: serde_json::Value = serde_json::from_slice(&golden).unwrap();
-    let wanted = golden["alexnet-conv"]["gap"].as_array().unwrap();
+    let expected = golden["alexnet-conv"]["gap"].as_array().unwrap();
     #[expect(clippy::cast_possible_truncation, reason = "features are single")]
-    let wanted: Vec<f32> = wanted.iter().map(|x| x.as_f64().unwrap() as f32).collect();
+    let expected: Vec<f32> = expected.iter().map(|x| x.as_f64().unwrap() as f32).collect();
     #[expect(clippy::cast_possible_truncation, reason = "pixels are single")]
     let input: Vec<f32> =
         (0..3 * 224 * 224).map(|k| (0.001 * f64::from(k)).sin() as f32).collect();
     let network = Network::open(named("alexnet-conv-mean").unwrap(), &weights).unwrap();
-    assert_same("alexnet-conv", &network.features(&input, 224), &wanted);
+    assert_same("alexnet-conv", &network.features(&input, 224), &expected);
 }

@@ -89,12 +89,12 @@ fn folders_zips_and_tars_are_equivalent() {
 fn names_and_links_outside_an_archive_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
-    let refused = |place: &Path| data::pictures(place, "").unwrap_err().to_string();
+    let error_of = |place: &Path| data::pictures(place, "").unwrap_err().to_string();
     for name in ["../a.png", "/etc/a.png", "x/../../a.png", "c:\\a.png"] {
         tar_of(&path("t.tar"), &[(name, b"x")]);
-        assert!(refused(&path("t.tar")).contains("points outside the archive"), "{name}");
+        assert!(error_of(&path("t.tar")).contains("points outside the archive"), "{name}");
         zip_of(&path("z.zip"), &[(name, b"x")]);
-        assert!(refused(&path("z.zip")).contains("points outside the archive"), "{name}");
+        assert!(error_of(&path("z.zip")).contains("points outside the archive"), "{name}");
     }
     let mut builder = tar::Builder::new(fs_err::File::create(path("l.tar")).unwrap());
     let mut header = tar::Header::new_gnu();
@@ -103,7 +103,7 @@ fn names_and_links_outside_an_archive_are_rejected() {
     builder.append_link(&mut header, "a.png", "/etc/passwd").unwrap();
     builder.finish().unwrap();
     drop(builder);
-    let text = refused(&path("l.tar"));
+    let text = error_of(&path("l.tar"));
     assert!(text.contains("entry \"a.png\" is a link"), "{text}");
 }
 
@@ -204,18 +204,18 @@ fn any_onnx_network_is_a_backbone() {
     near(&other.backbone().pictures(&[picture]).unwrap(), &expected("logits"));
     assert_ne!(loaded.origin().digest, other.origin().digest);
 
-    let refused = |description: &str| {
+    let error_of = |description: &str| {
         let network = tiny(dir.path(), description);
         backbone::open(&network, &Weights::default()).unwrap_err().to_string()
     };
-    let text = refused(&TINY.replace("features", "pooled"));
+    let text = error_of(&TINY.replace("features", "pooled"));
     assert!(
         text.contains("no output named \"pooled\"; there are: logits, features"),
         "{text}"
     );
-    let text = refused(&TINY.replace("size = 8", "sise = 8"));
+    let text = error_of(&TINY.replace("size = 8", "sise = 8"));
     assert!(text.contains("tiny.toml") && text.contains("sise"), "{text}");
-    let text = refused("output = \"features\"");
+    let text = error_of("output = \"features\"");
     assert!(text.contains("expected exactly one of [picture] and [text]"), "{text}");
     fs_err::remove_file(dir.path().join("tiny.toml")).unwrap();
     let text = backbone::open(&network, &Weights::default()).unwrap_err().to_string();

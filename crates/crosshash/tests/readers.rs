@@ -474,7 +474,7 @@ fn damaged_parquet_is_an_error() {
 }
 
 /// Opens damaged data and returns the error; it must not take long, whatever the file declares.
-fn refused(files: &[(&str, &[u8])]) -> String {
+fn open_error(files: &[(&str, &[u8])]) -> String {
     let begin = std::time::Instant::now();
     let text = fault(files);
     assert!(begin.elapsed().as_secs() < 10, "took {:?}", begin.elapsed());
@@ -496,7 +496,7 @@ fn hdf5_dimensions_beyond_the_file_are_rejected() {
         let mut bytes = plain.clone();
         bytes[1344..1352].copy_from_slice(&outer.to_le_bytes());
         assert_eq!(
-            refused(&[("dataset.toml", MAT), ("f.mat", &bytes)]),
+            open_error(&[("dataset.toml", MAT), ("f.mat", &bytes)]),
             format!(
                 "f.mat: variable X declares {declared} bytes, but a file of 9056 bytes may expand \
                  to at most 26123008; the file is damaged, or the limit (max_ratio) must be raised"
@@ -524,7 +524,7 @@ fn sparse_rows_beyond_the_file_are_rejected() {
         plain5[at + 8..at + 12].copy_from_slice(&i32::MAX.to_le_bytes());
     }
     for bytes in [v73, plain5] {
-        let text = refused(&[("dataset.toml", manifest), ("f.mat", &bytes)]);
+        let text = open_error(&[("dataset.toml", manifest), ("f.mat", &bytes)]);
         assert!(text.starts_with("f.mat: the sparse matrix declares "), "{text}");
         assert!(text.contains(&format!("a file of {} bytes", bytes.len())), "{text}");
     }
@@ -542,7 +542,7 @@ fn sparse_rows_beyond_the_file_are_rejected() {
     }
     let bytes = zip.finish().unwrap().into_inner();
     let manifest = b"modality.m.features = \"f.npz\"\nlabels.matrix = \"l.npy\"";
-    let text = refused(&[("dataset.toml", manifest), ("f.npz", &bytes)]);
+    let text = open_error(&[("dataset.toml", manifest), ("f.npz", &bytes)]);
     assert!(
         text.starts_with("f.npz: a row of the sparse matrix declares 4398046511104 bytes"),
         "{text}"
@@ -566,7 +566,7 @@ fn compressed_variables_and_entries_beyond_the_file_are_rejected() {
     bytes.extend(15_u32.to_le_bytes());
     bytes.extend(u32::try_from(packed.len()).unwrap().to_le_bytes());
     bytes.extend(&packed);
-    let text = refused(&[("dataset.toml", MAT), ("f.mat", &bytes)]);
+    let text = open_error(&[("dataset.toml", MAT), ("f.mat", &bytes)]);
     assert!(text.starts_with("f.mat: variable X declares 4294967280 bytes"), "{text}");
 
     // An entry of a NumPy archive whose unpacked size is overstated.
@@ -575,7 +575,7 @@ fn compressed_variables_and_entries_beyond_the_file_are_rejected() {
     bytes[at + 24..at + 28].copy_from_slice(&0xffff_fff0_u32.to_le_bytes());
     let manifest = b"modality.m.features = { file = \"f.npz\", key = \"x\" }\n\
         labels.matrix = { file = \"f.npz\", key = \"labels\" }";
-    let text = refused(&[("dataset.toml", manifest), ("f.npz", &bytes)]);
+    let text = open_error(&[("dataset.toml", manifest), ("f.npz", &bytes)]);
     assert!(text.starts_with("f.npz: array x declares 4294967280 bytes"), "{text}");
 }
 
@@ -612,7 +612,7 @@ fn label_numbers_beyond_the_limit_are_rejected() {
         let table = format!("id\ttext\tlabel\n{labels}");
         let manifest = TABLE
             .replace("{ column = \"label\" }", "{ column = \"label\", numbers = true }");
-        refused(&[("dataset.toml", manifest.as_bytes()), ("t.tsv", table.as_bytes())])
+        open_error(&[("dataset.toml", manifest.as_bytes()), ("t.tsv", table.as_bytes())])
     };
     assert_eq!(
         with("a\tx\t4000000000\n"),

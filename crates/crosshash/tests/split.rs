@@ -190,9 +190,9 @@ fn stratification_keeps_label_shares() {
     let drawn = dataset.queries(&split, "image").unwrap().labels().histogram();
     let all = dataset.modalities()[0].labels().histogram();
     for label in 0..12 {
-        let wanted = all[label] as f64 * 0.2;
+        let expected = all[label] as f64 * 0.2;
         assert!(
-            (drawn[label] as f64 - wanted).abs() <= 2.5,
+            (drawn[label] as f64 - expected).abs() <= 2.5,
             "{label}: {drawn:?} of {all:?}"
         );
     }
@@ -352,7 +352,7 @@ proptest! {
         let dataset = Dataset::new("any", names(3), vec![image, text]).unwrap();
         let (query, validation) = (Some(Selection::Share(query)), Some(Selection::Share(validation)));
         let plan = SplitSpec { seed, stratify, query, validation, ..SplitSpec::default() };
-        // `Split::new` refuses every leak, so a split that is made has none.
+        // `Split::new` rejects every overlap.
         match plan.draw(&dataset) {
             Ok(split) => prop_assert_eq!(plan.draw(&dataset).unwrap(), split),
             Err(err) => prop_assert_eq!(

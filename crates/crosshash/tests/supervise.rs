@@ -86,9 +86,9 @@ proptest! {
     fn exact_equals_enumeration(labels in some_labels(), include_self: bool) {
         let found = dense(&exact(&labels, include_self, &|_| ()).unwrap());
         let items = all(&labels);
-        let wanted = enumerate(&labels, &items, &items, include_self);
-        prop_assert!(worst(&wanted.0, &found.0) < 1e-11);
-        prop_assert!(worst(&wanted.1, &found.1) < 1e-11);
+        let expected = enumerate(&labels, &items, &items, include_self);
+        prop_assert!(worst(&expected.0, &found.0) < 1e-11);
+        prop_assert!(worst(&expected.1, &found.1) < 1e-11);
     }
 
     #[test]
@@ -238,9 +238,12 @@ fn check_golden(coefficients: &Coefficients, q: &serde_json::Value, u: &serde_js
     for i in 0..60 {
         let row = coefficients.row(i);
         for k in 0..row.labels.len() {
-            for (found, wanted) in [(row.q[k], &q[i][k]), (row.u[k], &u[i][k])] {
-                let wanted = wanted.as_f64().unwrap();
-                assert!((found - wanted).abs() <= 1e-9, "item {i}: {found}, not {wanted}");
+            for (found, expected) in [(row.q[k], &q[i][k]), (row.u[k], &u[i][k])] {
+                let expected = expected.as_f64().unwrap();
+                assert!(
+                    (found - expected).abs() <= 1e-9,
+                    "item {i}: {found}, not {expected}"
+                );
             }
         }
     }
@@ -299,8 +302,10 @@ fn very_wide_sets() {
     let items = all(&labels);
     for include_self in [true, false] {
         let found = dense(&exact(&labels, include_self, &|_| ()).unwrap());
-        let wanted = enumerate(&labels, &items, &items, include_self);
-        assert!(worst(&wanted.0, &found.0) < 1e-11 && worst(&wanted.1, &found.1) < 1e-11);
+        let expected = enumerate(&labels, &items, &items, include_self);
+        assert!(
+            worst(&expected.0, &found.0) < 1e-11 && worst(&expected.1, &found.1) < 1e-11
+        );
     }
 }
 

@@ -65,7 +65,7 @@ fn dataset(pairing: Pairing) -> Dataset {
     let image = Modality::new("image", ids(false), pixels, labels.clone()).unwrap();
     let text = Modality::new("text", ids(true), Features::Text(texts), labels).unwrap();
     let names = (0..CLASSES).map(|c| format!("class {c}")).collect();
-    Dataset::new("made", names, vec![image, text]).unwrap()
+    Dataset::new("synthetic", names, vec![image, text]).unwrap()
 }
 
 fn split(dataset: &Dataset) -> Split {
@@ -183,8 +183,8 @@ fn checkpoint_resumes_exactly_and_model_can_be_loaded() {
     assert_eq!(all(&whole), all(&loaded));
 
     let other = run.with_seed(9);
-    let mut stranger = other.begin(&training).unwrap();
-    let err = stranger.resume(&path).unwrap_err().to_string();
+    let mut session = other.begin(&training).unwrap();
+    let err = session.resume(&path).unwrap_err().to_string();
     assert!(err.contains("belongs to another configuration or data set"), "{err}");
 }
 
@@ -239,7 +239,7 @@ fn training_stopped_within_an_epoch_resumes_exactly() {
                 })
                 .unwrap();
         }
-        assert_eq!(steps[0], stop_at + 1, "it goes on with the next step");
+        assert_eq!(steps[0], stop_at + 1, "it continues with the next step");
         assert_eq!(resumed.history(), whole.history());
         let bytes = |session: &TrainingSession| {
             let path = folder.path().join("compared.safetensors");

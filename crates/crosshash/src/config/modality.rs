@@ -148,8 +148,8 @@ impl Finetune {
                 )));
             }
         };
-        let bad = |part: &str, value: String, wanted: &str| {
-            Err(Error::content(format!("{} = {value}: it must be {wanted}", key(part))))
+        let bad = |part: &str, value: String, allowed: &str| {
+            Err(Error::content(format!("{} = {value}: it must be {allowed}", key(part))))
         };
         let size = own.size.unwrap_or(architecture.size);
         if !(32..=1024).contains(&size) {

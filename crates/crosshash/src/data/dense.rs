@@ -141,9 +141,9 @@ impl Dense {
             ))
             .at(path));
         }
-        let wanted = rows.checked_mul(width).and_then(|n| n.checked_mul(number.size()));
-        let wanted = wanted.and_then(|n| n.checked_add(offset));
-        if wanted.is_none_or(|end| end > bytes.len()) {
+        let expected = rows.checked_mul(width).and_then(|n| n.checked_mul(number.size()));
+        let expected = expected.and_then(|n| n.checked_add(offset));
+        if expected.is_none_or(|end| end > bytes.len()) {
             return Err(Error::content(format!(
                 "{rows} rows of {width} values do not fit into the {} bytes of the file: it is \
                  truncated or its header is wrong",

@@ -9,7 +9,7 @@ use super::limits::Budget;
 use super::manifest::{
     ArrayFile, Items, KeyedArray, LabelSource, Manifest, Many, ModalitySource, SplitSource,
 };
-use super::read::{self, Cell, Wanted};
+use super::read::{self, Cell, ColumnSpec};
 use super::{Features, Selection};
 use crate::{Error, Result};
 
@@ -133,12 +133,16 @@ impl Found {
     }
 
     fn kind(&self) -> Option<Kind> {
-        match () {
-            () if !self.tables.is_empty() => Some(Kind::Table),
-            () if !self.mats.is_empty() => Some(Kind::Mat),
-            () if !self.arrays.is_empty() => Some(Kind::Arrays),
-            () if self.has_pictures || !self.zips.is_empty() => Some(Kind::Folders),
-            () => None,
+        if !self.tables.is_empty() {
+            Some(Kind::Table)
+        } else if !self.mats.is_empty() {
+            Some(Kind::Mat)
+        } else if !self.arrays.is_empty() {
+            Some(Kind::Arrays)
+        } else if self.has_pictures || !self.zips.is_empty() {
+            Some(Kind::Folders)
+        } else {
+            None
         }
     }
 
@@ -210,9 +214,9 @@ fn table(found: &Found, place: &Place, notes: &mut Vec<String>) -> Result<Manife
         notes.push(format!("table: the first of several; not used: {}", rest.join(", ")));
     }
     let columns = read::names(path)?;
-    let find = |wanted: &[&str]| {
+    let find = |requested: &[&str]| {
         let same = |name: &&str| columns.iter().find(|c| c.to_lowercase() == **name);
-        wanted.iter().find_map(same).cloned()
+        requested.iter().find_map(same).cloned()
     };
     let label = find(&LABELS).ok_or_else(|| {
         Error::content(format!(
@@ -280,7 +284,8 @@ fn table(found: &Found, place: &Place, notes: &mut Vec<String>) -> Result<Manife
 }
 
 fn cells(path: &Path, column: &str) -> Result<Vec<Cell>> {
-    let table = read::table(path, &[Wanted::Cells(column.to_owned())], &Budget::default())?;
+    let table =
+        read::table(path, &[ColumnSpec::Cells(column.to_owned())], &Budget::default())?;
     Ok(table.cells(column)?.to_vec())
 }
 

@@ -322,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_a_list_and_never_the_fields_of_a_table() {
+    fn lists_are_not_fields_of_a_table() {
         let manifest = Manifest::parse(
             "modality.m = { features = [\"a.npy\", \"b.npy\"], group = { id_until = \"-\" } }\n\
              labels.matrix = [{ file = \"l.mat\", key = \"L\" }, \"m.npy\"]\n\

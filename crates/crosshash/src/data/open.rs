@@ -10,7 +10,7 @@ use super::limits::Budget;
 use super::manifest::{
     ArrayFile, Group, Items, LabelSource, Manifest, ModalitySource, Names,
 };
-use super::read::{self, Table, Wanted};
+use super::read::{self, ColumnSpec, Table};
 use super::resolve::{self, Given};
 use super::{
     Dataset, Dense, Dropped, Features, Modality, ReadLimits, Split, SplitSpec, Texts, emoji,
@@ -378,13 +378,13 @@ impl PartOf<'_> {
         table: Option<&Table>,
     ) -> Result<()> {
         let rows = features.len();
-        let wanted = table.map_or(ids, Table::len);
-        if rows != wanted || ids != wanted {
+        let expected = table.map_or(ids, Table::len);
+        if rows != expected || ids != expected {
             let what = if table.is_some() { "the item table" } else { "the file of ids" };
             return Err(Error::content(format!(
                 "{} rows of features, but {what} has {}",
                 rows,
-                if ids == wanted { wanted } else { ids }
+                if ids == expected { expected } else { ids }
             )));
         }
         Ok(())
@@ -520,14 +520,14 @@ struct Tables(HashMap<PathBuf, Table>);
 
 impl Tables {
     fn read(manifest: &Manifest, root: &Path, budget: &Budget) -> Result<Tables> {
-        let mut wanted: BTreeMap<PathBuf, BTreeSet<Wanted>> = BTreeMap::new();
+        let mut requested: BTreeMap<PathBuf, BTreeSet<ColumnSpec>> = BTreeMap::new();
         for source in manifest.modality.values() {
             let Some(items) = source.items.as_ref().or(manifest.items.as_ref()) else {
                 continue;
             };
-            let columns = wanted.entry(root.join(&items.table)).or_default();
+            let columns = requested.entry(root.join(&items.table)).or_default();
             let mut cells = |name: &str| {
-                columns.insert(Wanted::Cells(name.to_owned()));
+                columns.insert(ColumnSpec::Cells(name.to_owned()));
             };
             items.id.iter().for_each(|id| cells(id));
             items.leave_out.keys().for_each(|column| cells(column));
@@ -544,12 +544,12 @@ impl Tables {
             }
             split.iter().filter_map(|s| s.column.as_ref()).for_each(|column| cells(column));
             if let Some(column) = &source.column {
-                columns.insert(Wanted::Numbers(column.clone()));
+                columns.insert(ColumnSpec::Numbers(column.clone()));
             }
         }
         let mut tables = HashMap::new();
-        for (path, columns) in wanted {
-            let columns: Vec<Wanted> = columns.into_iter().collect();
+        for (path, columns) in requested {
+            let columns: Vec<ColumnSpec> = columns.into_iter().collect();
             let table = read::table(&path, &columns, budget)?;
             tables.insert(path, table);
         }

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_come_back_sorted_and_without_zeros() {
+    fn rows_are_sorted_without_zeros() {
         let m = Sparse::from_csr(5, &[0, 3, 3], &[4, 0, 2], &[1.0, 2.0, 0.0]).unwrap();
         assert_eq!(m.row(0), (&[0, 4][..], &[2.0, 1.0][..]));
         assert_eq!(m.row(1), (&[][..], &[][..]));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_cells_are_named() {
+    fn bad_cells_are_rejected() {
         let fault = |columns: &[u32], values: &[f32]| {
             Sparse::from_csr(3, &[0, 0, 2], columns, values).unwrap_err().to_string()
         };

@@ -83,15 +83,16 @@ impl SplitSpec {
         let query = choose("query", 1, &self.query, false, &all)?;
         let rest = minus(&all, &query);
         // Two parts given explicitly must be disjoint; drawn parts avoid the given ones.
-        let apart = |one: (&str, &Option<Selection>, &Members),
-                     other: (&str, &Option<Selection>, &Members)| {
-            if is_given(one.1) && is_given(other.1) {
-                refuse_both(dataset, (one.0, one.2), (other.0, other.2))
-            } else {
-                Ok(())
-            }
-        };
-        let asks = ("query", &self.query, &query);
+        let check_apart =
+            |one: (&str, &Option<Selection>, &Members),
+             other: (&str, &Option<Selection>, &Members)| {
+                if is_given(one.1) && is_given(other.1) {
+                    check_disjoint(dataset, (one.0, one.2), (other.0, other.2))
+                } else {
+                    Ok(())
+                }
+            };
+        let queries = ("query", &self.query, &query);
         let mut given =
             |name, stream, choice: &Option<Selection>, default, pool: &Members| {
                 let chosen = if is_given(choice) {
@@ -99,7 +100,7 @@ impl SplitSpec {
                 } else {
                     choose(name, stream, choice, default, pool)?
                 };
-                apart(asks, (name, choice, &chosen))?;
+                check_apart(queries, (name, choice, &chosen))?;
                 Ok::<Members, Error>(minus(&chosen, &query))
             };
         let database = given("database", 2, &self.database, true, &rest)?;
@@ -111,7 +112,7 @@ impl SplitSpec {
         };
         let from = if is_given(&self.validation) { &rest } else { &pool };
         let validation = given("validation", 4, &self.validation, false, from)?;
-        apart(
+        check_apart(
             ("train", &self.train, &pool),
             ("validation", &self.validation, &validation),
         )?;
@@ -246,7 +247,7 @@ fn is_given(choice: &Option<Selection>) -> bool {
     matches!(choice, Some(Selection::Marked(_) | Selection::Rows(..)))
 }
 
-fn refuse_both(
+fn check_disjoint(
     dataset: &Dataset,
     (one, these): (&str, &Members),
     (other, those): (&str, &Members),

@@ -118,7 +118,7 @@ mod tests {
     use crate::data::ReadLimits;
 
     #[test]
-    fn a_spool_holds_the_same_bytes_in_memory_and_on_disk() {
+    fn bytes_are_equal_in_memory_and_on_disk() {
         let bytes: Vec<u8> = (0..=255).cycle().take(10_000).collect();
         for in_memory in [0, 300, 1 << 20] {
             let mut spool = Spool { in_memory, ..Spool::new(&Budget::default()) };
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_reader_ends_at_the_declared_size_or_the_limit() {
+    fn endless_reader_stops_at_the_declared_size_or_the_limit() {
         let budget = Budget::new(ReadLimits { max_spooled: 1000, ..ReadLimits::default() });
         let mut spool = Spool::new(&budget);
         assert_eq!(spool.copy(io::repeat(7), 900).unwrap(), 900);

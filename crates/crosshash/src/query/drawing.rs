@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_fills_the_width_wherever_it_was_drawn() {
+    fn lines_are_scaled_to_the_full_width() {
         let at = |dx: f32, dy: f32| {
             drawing(&[&[[10.0 + dx, 20.0 + dy], [110.0 + dx, 20.0 + dy]]]).draw()
         };

@@ -8,20 +8,20 @@ use std::path::Path;
 
 use csv::{ErrorKind, ReaderBuilder, StringRecord};
 
-use super::table::{self, Cell, Column, Table, Wanted};
+use super::table::{self, Cell, Column, ColumnSpec, Table};
 use crate::data::limits::Budget;
 use crate::{Error, Place, Result};
 
-pub(super) fn csv(path: &Path, wanted: &[Wanted], _: &Budget) -> Result<Table> {
-    read(path, wanted, &commas())
+pub(super) fn csv(path: &Path, requested: &[ColumnSpec], _: &Budget) -> Result<Table> {
+    read(path, requested, &commas())
 }
 
 pub(super) fn csv_columns(path: &Path) -> Result<Vec<String>> {
     header(&mut start(path, &commas())?)
 }
 
-pub(super) fn tsv(path: &Path, wanted: &[Wanted], _: &Budget) -> Result<Table> {
-    read(path, wanted, &tabs())
+pub(super) fn tsv(path: &Path, requested: &[ColumnSpec], _: &Budget) -> Result<Table> {
+    read(path, requested, &tabs())
 }
 
 pub(super) fn tsv_columns(path: &Path) -> Result<Vec<String>> {
@@ -55,17 +55,19 @@ fn header(reader: &mut Lines) -> Result<Vec<String>> {
     Ok(header.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned()).collect())
 }
 
-fn read(path: &Path, wanted: &[Wanted], builder: &ReaderBuilder) -> Result<Table> {
+fn read(path: &Path, requested: &[ColumnSpec], builder: &ReaderBuilder) -> Result<Table> {
     let mut reader = start(path, builder)?;
     let there = header(&mut reader)?;
-    let places = table::places(wanted, &there)?;
-    if let Some(numbers) = wanted.iter().find(|want| matches!(want, Wanted::Numbers(_))) {
+    let places = table::places(requested, &there)?;
+    if let Some(numbers) =
+        requested.iter().find(|want| matches!(want, ColumnSpec::Numbers(_)))
+    {
         return Err(Error::content(format!(
             "column {} of a text table cannot contain lists of numbers; use JSONL, Parquet or .npy",
             numbers.name()
         )));
     }
-    let mut columns: Vec<Vec<Cell>> = vec![Vec::new(); wanted.len()];
+    let mut columns: Vec<Vec<Cell>> = vec![Vec::new(); requested.len()];
     let mut lines = Vec::new();
     let mut record = StringRecord::new();
     while reader.read_record(&mut record).map_err(|err| fault(&err))? {
@@ -76,7 +78,7 @@ fn read(path: &Path, wanted: &[Wanted], builder: &ReaderBuilder) -> Result<Table
     }
     let rows = lines.len();
     let columns = columns.into_iter().map(Column::Cells).collect();
-    Ok(Table::new(wanted, columns, Some(lines), rows))
+    Ok(Table::new(requested, columns, Some(lines), rows))
 }
 
 fn fault(err: &csv::Error) -> Error {

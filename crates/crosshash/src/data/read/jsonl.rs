@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::table::{Building, Cell, Table, Wanted};
+use super::table::{Building, Cell, ColumnSpec, Table};
 use crate::data::limits::Budget;
 use crate::{Error, Place, Result};
 
@@ -24,9 +24,13 @@ pub(super) fn columns(path: &Path) -> Result<Vec<String>> {
     Ok(Vec::new())
 }
 
-pub(super) fn table(path: &Path, wanted: &[Wanted], budget: &Budget) -> Result<Table> {
+pub(super) fn table(
+    path: &Path,
+    requested: &[ColumnSpec],
+    budget: &Budget,
+) -> Result<Table> {
     let mut building: Vec<Building> =
-        wanted.iter().map(|want| Building::new(want, budget)).collect();
+        requested.iter().map(|want| Building::new(want, budget)).collect();
     let mut lines = Vec::new();
     let file = BufReader::with_capacity(1 << 20, fs_err::File::open(path)?);
     for (line, number) in file.lines().zip(1_u64..) {
@@ -41,14 +45,14 @@ pub(super) fn table(path: &Path, wanted: &[Wanted], budget: &Budget) -> Result<T
         let object: Map<String, Value> = serde_json::from_str(&line)
             .map_err(|err| Error::row(place, format!("not a JSON object: {err}")))?;
         lines.push(number);
-        for (want, column) in wanted.iter().zip(&mut building) {
+        for (want, column) in requested.iter().zip(&mut building) {
             add(want.name(), &object, place, column)?;
         }
     }
     let columns =
         building.into_iter().map(|column| column.finish(path)).collect::<Result<_>>()?;
     let rows = lines.len();
-    Ok(Table::new(wanted, columns, Some(lines), rows))
+    Ok(Table::new(requested, columns, Some(lines), rows))
 }
 
 fn add(

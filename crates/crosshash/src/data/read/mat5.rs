@@ -156,9 +156,9 @@ fn dense(path: &Path, bytes: &Bytes, end: usize, head: &Head) -> Result<Features
     let numbers = element(&bytes[..end], head.numbers)?;
     let number = number(numbers.kind)?;
     let layout = mat::layout(&head.dims, numbers.content.start, number)?;
-    let wanted = layout.rows.checked_mul(layout.width);
-    let wanted = wanted.and_then(|n| n.checked_mul(number.size()));
-    if wanted != Some(numbers.content.len()) {
+    let expected = layout.rows.checked_mul(layout.width);
+    let expected = expected.and_then(|n| n.checked_mul(number.size()));
+    if expected != Some(numbers.content.len()) {
         return Err(damaged());
     }
     Ok(Features::Dense(Dense::raw(bytes.clone(), layout, path)?))

@@ -43,7 +43,7 @@ mod mat73 {
 mod parquet {
     use std::path::Path;
 
-    use super::{Table, Wanted};
+    use super::{ColumnSpec, Table};
     use crate::data::limits::Budget;
     use crate::{Error, Result};
 
@@ -51,7 +51,7 @@ mod parquet {
         Err(Error::disabled("Parquet tables are not read", "parquet"))
     }
 
-    pub(super) fn table(_: &Path, _: &[Wanted], _: &Budget) -> Result<Table> {
+    pub(super) fn table(_: &Path, _: &[ColumnSpec], _: &Budget) -> Result<Table> {
         Err(Error::disabled("Parquet tables are not read", "parquet"))
     }
 }
@@ -59,7 +59,7 @@ mod parquet {
 use std::path::Path;
 
 pub(crate) use pictures::Listing;
-pub(crate) use table::{Cell, Table, Wanted};
+pub(crate) use table::{Cell, ColumnSpec, Table};
 
 use super::Features;
 use super::limits::Budget;
@@ -79,7 +79,7 @@ pub struct Reader {
 
 type ReadNames = fn(&Path) -> Result<Vec<String>>;
 type ReadArray = fn(&Path, Option<&str>, bool, &Budget) -> Result<Features>;
-type ReadTable = fn(&Path, &[Wanted], &Budget) -> Result<Table>;
+type ReadTable = fn(&Path, &[ColumnSpec], &Budget) -> Result<Table>;
 type ReadPictures = fn(&Path, &str) -> Result<Listing>;
 
 /// All supported formats.
@@ -141,10 +141,14 @@ pub(crate) fn array(
     reader(path, key, vectors, budget).map_err(|err| err.at(path))
 }
 
-/// Reads columns of a table, in the order of `wanted`.
-pub(crate) fn table(path: &Path, wanted: &[Wanted], budget: &Budget) -> Result<Table> {
+/// Reads columns of a table, in the order of `requested`.
+pub(crate) fn table(
+    path: &Path,
+    requested: &[ColumnSpec],
+    budget: &Budget,
+) -> Result<Table> {
     let reader = find(path, "a table", |reader| reader.table)?;
-    reader(path, wanted, budget).map_err(|err| err.at(path))
+    reader(path, requested, budget).map_err(|err| err.at(path))
 }
 
 /// Lists the pictures of a folder or archive, below `under`.

@@ -16,7 +16,7 @@ use arrow_schema::DataType;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use super::table::{self, Building, Cell, Table, Wanted};
+use super::table::{self, Building, Cell, ColumnSpec, Table};
 use crate::data::limits::Budget;
 use crate::{Error, Place, Result};
 
@@ -33,8 +33,12 @@ pub(super) fn columns(path: &Path) -> Result<Vec<String>> {
     guarded(|| read_columns(path))
 }
 
-pub(super) fn table(path: &Path, wanted: &[Wanted], budget: &Budget) -> Result<Table> {
-    guarded(|| read_table(path, wanted, budget))
+pub(super) fn table(
+    path: &Path,
+    requested: &[ColumnSpec],
+    budget: &Budget,
+) -> Result<Table> {
+    guarded(|| read_table(path, requested, budget))
 }
 
 /// Converts panics of Arrow on damaged files to errors, without a message on stderr.
@@ -60,29 +64,29 @@ fn read_columns(path: &Path) -> Result<Vec<String>> {
     Ok(builder.schema().fields().iter().map(|field| field.name().clone()).collect())
 }
 
-fn read_table(path: &Path, wanted: &[Wanted], budget: &Budget) -> Result<Table> {
+fn read_table(path: &Path, requested: &[ColumnSpec], budget: &Budget) -> Result<Table> {
     let file = fs_err::File::open(path)?.into_file();
     let size = file.metadata()?.len();
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(fault)?;
     let metadata = builder.metadata();
     let declared = u64::try_from(metadata.file_metadata().num_rows()).ok();
-    let cost = (CELL * wanted.len().max(1)) as u64;
+    let cost = (CELL * requested.len().max(1)) as u64;
     budget.check("the table", declared.and_then(|rows| rows.checked_mul(cost)), size)?;
     let there: Vec<String> =
         builder.schema().fields().iter().map(|field| field.name().clone()).collect();
-    let places = table::places(wanted, &there)?;
+    let places = table::places(requested, &there)?;
     let mask = ProjectionMask::roots(builder.parquet_schema(), places.iter().copied());
     let reader =
         builder.with_projection(mask).with_batch_size(BATCH).build().map_err(fault)?;
     let mut building: Vec<Building> =
-        wanted.iter().map(|want| Building::new(want, budget)).collect();
+        requested.iter().map(|want| Building::new(want, budget)).collect();
     let mut rows = 0;
     let mut expanded = 0_u64;
     for batch in reader {
         let batch = batch.map_err(fault)?;
         let bytes = batch.get_array_memory_size() + CELL * batch.num_rows();
         expanded = budget.check("the table", expanded.checked_add(bytes as u64), size)?;
-        for (want, column) in wanted.iter().zip(&mut building) {
+        for (want, column) in requested.iter().zip(&mut building) {
             let name = want.name();
             let array = batch
                 .column_by_name(name)
@@ -93,7 +97,7 @@ fn read_table(path: &Path, wanted: &[Wanted], budget: &Budget) -> Result<Table> 
     }
     let columns =
         building.into_iter().map(|column| column.finish(path)).collect::<Result<_>>()?;
-    Ok(Table::new(wanted, columns, None, rows))
+    Ok(Table::new(requested, columns, None, rows))
 }
 
 fn add(name: &str, array: &ArrayRef, first: usize, column: &mut Building) -> Result<()> {

@@ -7,17 +7,17 @@ use crate::{Error, Place, Result};
 
 /// A column to read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Wanted {
+pub(crate) enum ColumnSpec {
     /// Texts, numbers or lists of these, as text.
     Cells(String),
     /// Lists of numbers of equal length: embeddings.
     Numbers(String),
 }
 
-impl Wanted {
+impl ColumnSpec {
     pub(crate) fn name(&self) -> &str {
         match self {
-            Wanted::Cells(name) | Wanted::Numbers(name) => name,
+            ColumnSpec::Cells(name) | ColumnSpec::Numbers(name) => name,
         }
     }
 }
@@ -47,23 +47,23 @@ pub(crate) enum Column {
 
 /// Some columns of a table file.
 pub(crate) struct Table {
-    wanted: Vec<Wanted>,
+    requested: Vec<ColumnSpec>,
     columns: Vec<Column>,
     lines: Option<Vec<u64>>,
     rows: usize,
 }
 
 impl Table {
-    /// Columns in the order of `wanted`, all of equal length; `lines` are the line numbers of the rows in
+    /// Columns in the order of `requested`, all of equal length; `lines` are the line numbers of the rows in
     /// a text file.
     pub(crate) fn new(
-        wanted: &[Wanted],
+        requested: &[ColumnSpec],
         columns: Vec<Column>,
         lines: Option<Vec<u64>>,
         rows: usize,
     ) -> Table {
-        assert_eq!(wanted.len(), columns.len(), "one column per wanted");
-        Table { wanted: wanted.to_vec(), columns, lines, rows }
+        assert_eq!(requested.len(), columns.len(), "one column per request");
+        Table { requested: requested.to_vec(), columns, lines, rows }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -77,26 +77,36 @@ impl Table {
 
     /// The cells of a column.
     pub(crate) fn cells(&self, name: &str) -> Result<&[Cell]> {
-        let at = self.wanted.iter().position(|w| *w == Wanted::Cells(name.to_owned()));
+        let at =
+            self.requested.iter().position(|w| *w == ColumnSpec::Cells(name.to_owned()));
         match at.map(|at| &self.columns[at]) {
             Some(Column::Cells(cells)) => Ok(cells),
-            _ => Err(Error::unknown("column", name, self.wanted.iter().map(Wanted::name))),
+            _ => Err(Error::unknown(
+                "column",
+                name,
+                self.requested.iter().map(ColumnSpec::name),
+            )),
         }
     }
 
     /// The features of a column of lists.
     pub(crate) fn numbers(&self, name: &str) -> Result<&Features> {
-        let at = self.wanted.iter().position(|w| *w == Wanted::Numbers(name.to_owned()));
+        let at =
+            self.requested.iter().position(|w| *w == ColumnSpec::Numbers(name.to_owned()));
         match at.map(|at| &self.columns[at]) {
             Some(Column::Numbers(features)) => Ok(features),
-            _ => Err(Error::unknown("column", name, self.wanted.iter().map(Wanted::name))),
+            _ => Err(Error::unknown(
+                "column",
+                name,
+                self.requested.iter().map(ColumnSpec::name),
+            )),
         }
     }
 }
 
-/// The positions of the wanted columns.
-pub(super) fn places(wanted: &[Wanted], there: &[String]) -> Result<Vec<usize>> {
-    let place = |want: &Wanted| {
+/// The positions of the requested columns.
+pub(super) fn places(requested: &[ColumnSpec], there: &[String]) -> Result<Vec<usize>> {
+    let place = |want: &ColumnSpec| {
         let name = want.name();
         let mut found = (0..there.len()).filter(|&at| there[at] == name);
         match (found.next(), found.next()) {
@@ -109,7 +119,7 @@ pub(super) fn places(wanted: &[Wanted], there: &[String]) -> Result<Vec<usize>> 
             }
         }
     };
-    wanted.iter().map(place).collect()
+    requested.iter().map(place).collect()
 }
 
 /// A column under construction, for formats that are read row by row.
@@ -119,10 +129,10 @@ pub(super) enum Building {
 }
 
 impl Building {
-    pub(super) fn new(want: &Wanted, budget: &Budget) -> Building {
+    pub(super) fn new(want: &ColumnSpec, budget: &Budget) -> Building {
         match want {
-            Wanted::Cells(_) => Building::Cells(Vec::new()),
-            Wanted::Numbers(name) => Building::Numbers(Rows::new(name, budget)),
+            ColumnSpec::Cells(_) => Building::Cells(Vec::new()),
+            ColumnSpec::Numbers(name) => Building::Numbers(Rows::new(name, budget)),
         }
     }
 

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_any_script_in_lower_case() {
+    fn words_of_any_script_are_lower_case() {
         let text = "Größe, a T-shirt; 3 кошки — l'été 日本";
         let all = Analysis { min_length: 1, ..Analysis::default() };
         let got = terms(&all, text);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn stop_words_go_and_stems_stay() {
+    fn stop_words_are_removed_and_words_are_stemmed() {
         let german = Analysis {
             stop_words: Some(Language::German),
             stem: Some(Language::German),

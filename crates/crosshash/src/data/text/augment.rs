@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_texts_give_the_rows_of_the_vocabulary() {
+    fn whole_texts_have_the_rows_of_the_vocabulary() {
         for ngrams in [false, true] {
             for weights in [Weights::Binary, Weights::Count, Weights::TfIdf] {
                 let tokenized = tokenized(ngrams, weights);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_text_gives_the_row_of_its_words() {
+    fn truncated_text_has_the_row_of_its_words() {
         let tokenized = tokenized(true, Weights::TfIdf);
         let how = TextAugmentation { truncate: 1.0, max_words: 2, dropout: 0.0 };
         let mut rng = ChaCha8Rng::seed_from_u64(1);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_words() {
+    fn same_seed_same_words() {
         let tokenized = tokenized(false, Weights::Binary);
         let how = TextAugmentation { truncate: 0.5, max_words: 2, dropout: 0.2 };
         let draw = |seed| {
@@ -339,8 +339,8 @@ mod tests {
                     !words.is_empty()
                         && words.iter().all(|word| whole.words(at).contains(word))
                 };
-                let wanted: Vec<usize> = (0..items.len()).filter(holds).collect();
-                assert_eq!(found, &wanted, "{:?}", names(&tokenized, &kept, text));
+                let requested: Vec<usize> = (0..items.len()).filter(holds).collect();
+                assert_eq!(found, &requested, "{:?}", names(&tokenized, &kept, text));
             }
         }
     }

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_characters_between_marks() {
+    fn ngrams_include_word_boundaries() {
         let ngrams = NGrams { min: 3, max: 4, ..NGrams::default() };
         assert_eq!(of(&ngrams, "été"), ["<ét", "été", "té>", "<été", "été>"]);
         // The whole word is not included.
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_word_shares_some() {
+    fn misspelt_words_share_ngrams() {
         let ngrams = NGrams::default();
         let (right, wrong) = (of(&ngrams, "elephant"), of(&ngrams, "elefant"));
         let shared = wrong.iter().filter(|ngram| right.contains(ngram)).count();
