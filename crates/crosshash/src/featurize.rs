@@ -76,7 +76,7 @@ impl FeatureExtractor<'_> {
     ) -> Result<Extracted> {
         let job = FeatureJob {
             modality,
-            backbone: &loaded.origin().backbone,
+            backbone: &loaded.feature_source().backbone,
             items: items.len(),
         };
         self.callback.started(job);
@@ -117,9 +117,9 @@ impl LoadedDataset {
     /// Selects the backbones that a model was trained with.
     fn set_backbones_of(&mut self, model: &Model) {
         for name in model.modalities() {
-            match model.origin(name) {
-                Some(origin) => {
-                    self.backbones.insert(name.to_owned(), origin.backbone.clone());
+            match model.feature_source(name) {
+                Some(feature_source) => {
+                    self.backbones.insert(name.to_owned(), feature_source.backbone.clone());
                 }
                 None => {
                     self.backbones.remove(name);
@@ -162,7 +162,7 @@ impl LoadedDataset {
             let loaded = backbone::open(&name, &extractor.weights).map_err(context)?;
             let extracted =
                 extractor.extract(&loaded, &features, &modality).map_err(context)?;
-            self = self.with_rows(&modality, extracted, loaded.origin().clone())?;
+            self = self.with_rows(&modality, extracted, loaded.feature_source().clone())?;
         }
         Ok(self)
     }

@@ -39,7 +39,7 @@ pub struct Model {
 #[derive(Debug)]
 pub(crate) struct ModalityModel {
     pub(crate) name: String,
-    pub(crate) origin: Option<FeatureSource>,
+    pub(crate) feature_source: Option<FeatureSource>,
     pub(crate) preparation: Preparation,
     pub(crate) tower: Tower,
 }
@@ -55,8 +55,8 @@ struct Description {
 #[derive(Serialize, Deserialize)]
 struct Described {
     name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    origin: Option<FeatureSource>, // unknown for models before 0.2
+    #[serde(rename = "origin", default, skip_serializing_if = "Option::is_none")]
+    feature_source: Option<FeatureSource>, // unknown for models before 0.2
     tower: Shape,
     preparation: Preparation,
 }
@@ -97,15 +97,15 @@ impl Model {
     }
 
     /// Backbone of the features of a modality, if they were extracted.
-    pub fn origin(&self, modality: &str) -> Option<&FeatureSource> {
-        self.modality(modality).ok().and_then(|one| one.origin.as_ref())
+    pub fn feature_source(&self, modality: &str) -> Option<&FeatureSource> {
+        self.modality(modality).ok().and_then(|one| one.feature_source.as_ref())
     }
 
     /// Writes both files, each atomically.
     pub fn save(&self, folder: &Path) -> Result<()> {
         let described = |one: &ModalityModel| Described {
             name: one.name.clone(),
-            origin: one.origin.clone(),
+            feature_source: one.feature_source.clone(),
             tower: one.tower.shape(),
             preparation: one.preparation.clone(),
         };
@@ -146,7 +146,7 @@ impl Model {
         let (mut arrays, _) = Arrays::read(&path)?;
         let device = crate::device::learning();
         let mut modalities = Vec::new();
-        for Described { name, origin, mut tower, preparation } in found.modalities {
+        for Described { name, feature_source, mut tower, preparation } in found.modalities {
             tower.network = preparation.network();
             let misfit = |what: &str| {
                 Error::content(format!("the {what} of modality {name} do not match {MODEL_JSON}: the model is damaged, copy or train it again")).at(&path)
@@ -166,7 +166,7 @@ impl Model {
             }
             let tower = Tower::from_matrices(tower, matrices, &device)
                 .ok_or_else(|| misfit("weights"))?;
-            modalities.push(ModalityModel { name, origin, preparation, tower });
+            modalities.push(ModalityModel { name, feature_source, preparation, tower });
         }
         // Methods with a classifier also have centres.
         let centres = if modalities.iter().any(|one| one.tower.shape().classes > 0) {

@@ -198,11 +198,11 @@ fn any_onnx_network_is_a_backbone() {
     let rows = loaded.backbone().pictures(&[picture.clone(), picture.clone()]).unwrap();
     near(&rows[..5], &expected("features"));
     near(&rows[5..], &expected("features"));
-    // the first output is the default; another description is another origin
+    // the first output is the default; another description is another feature source
     let network = tiny(dir.path(), &TINY.replace("output = \"features\"\n", ""));
     let other = backbone::open(&network, &Weights::default()).unwrap();
     near(&other.backbone().pictures(&[picture]).unwrap(), &expected("logits"));
-    assert_ne!(loaded.origin().digest, other.origin().digest);
+    assert_ne!(loaded.feature_source().digest, other.feature_source().digest);
 
     let error_of = |description: &str| {
         let network = tiny(dir.path(), description);

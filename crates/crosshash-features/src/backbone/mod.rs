@@ -188,15 +188,15 @@ pub struct Weights {
 /// An open backbone with its [`FeatureSource`]; cheap to clone.
 #[derive(Clone)]
 pub struct Loaded {
-    origin: FeatureSource,
+    feature_source: FeatureSource,
     drawings: bool,
     backbone: Arc<dyn Backbone>,
 }
 
 impl Loaded {
     /// Backbone, weights and preprocessing.
-    pub fn origin(&self) -> &FeatureSource {
-        &self.origin
+    pub fn feature_source(&self) -> &FeatureSource {
+        &self.feature_source
     }
 
     /// The backbone.
@@ -212,7 +212,11 @@ impl Loaded {
 
 impl std::fmt::Debug for Loaded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Loaded({}, {})", self.origin.backbone, self.origin.digest)
+        write!(
+            f,
+            "Loaded({}, {})",
+            self.feature_source.backbone, self.feature_source.digest
+        )
     }
 }
 
@@ -270,8 +274,8 @@ pub fn open_in(tables: &[Table], name: &str, weights: &Weights) -> Result<Loaded
     let path = Path::new(name);
     if path.extension().is_some_and(|ending| ending == onnx_sidecar::ENDING) {
         let (backbone, digest, drawings) = onnx_sidecar::open(path, weights)?;
-        let origin = FeatureSource { backbone: name.to_owned(), digest };
-        return Ok(Loaded { origin, drawings, backbone: Arc::from(backbone) });
+        let feature_source = FeatureSource { backbone: name.to_owned(), digest };
+        return Ok(Loaded { feature_source, drawings, backbone: Arc::from(backbone) });
     }
     let info = info_in(tables, name)?;
     let files = info.find(weights)?;
@@ -279,8 +283,8 @@ pub fn open_in(tables: &[Table], name: &str, weights: &Weights) -> Result<Loaded
     let mut state = Xxh3::new();
     state.update(format!("{} revision {}\n", info.name, info.revision).as_bytes());
     let digest = digest(state, backbone.preprocessing(), &files)?;
-    let origin = FeatureSource { backbone: info.name.to_owned(), digest };
-    Ok(Loaded { origin, drawings: info.drawings, backbone: Arc::from(backbone) })
+    let feature_source = FeatureSource { backbone: info.name.to_owned(), digest };
+    Ok(Loaded { feature_source, drawings: info.drawings, backbone: Arc::from(backbone) })
 }
 
 /// Hash of preprocessing and files.

@@ -156,7 +156,7 @@ impl<'a> Extraction<'a> {
             InputKind::Pictures => "pictures",
             InputKind::Texts => "texts",
         };
-        let name = &self.loaded.origin().backbone;
+        let name = &self.loaded.feature_source().backbone;
         Error::content(format!("backbone {name} takes {takes}, not {form}"))
     }
 
@@ -176,7 +176,7 @@ impl<'a> Extraction<'a> {
 
     fn open_cache(&self) -> Result<Option<Cache>> {
         let Some(folder) = self.cache else { return Ok(None) };
-        let path = folder.join(format!("{}.features", self.loaded.origin().digest));
+        let path = folder.join(format!("{}.features", self.loaded.feature_source().digest));
         Cache::open(&path, self.loaded.backbone().width()).map(Some)
     }
 

@@ -17,7 +17,7 @@ pub struct Modality {
     labels: Labels,
     groups: Option<Vec<String>>,
     marks: Option<Vec<String>>,
-    origin: Option<FeatureSource>,
+    feature_source: Option<FeatureSource>,
     analysis: Analysis, // of texts
 }
 
@@ -54,7 +54,7 @@ impl Modality {
             labels,
             groups: None,
             marks: None,
-            origin: None,
+            feature_source: None,
             analysis: Analysis::default(),
         })
     }
@@ -77,8 +77,8 @@ impl Modality {
 
     /// Sets the backbone that extracted the features.
     #[must_use]
-    pub fn with_origin(mut self, origin: FeatureSource) -> Modality {
-        self.origin = Some(origin);
+    pub fn with_feature_source(mut self, feature_source: FeatureSource) -> Modality {
+        self.feature_source = Some(feature_source);
         self
     }
 
@@ -86,10 +86,10 @@ impl Modality {
     pub fn with_features(
         self,
         features: Features,
-        origin: FeatureSource,
+        feature_source: FeatureSource,
     ) -> Result<Modality> {
         self.check_one_each("rows of features", features.len())?;
-        Ok(Modality { features, origin: Some(origin), ..self })
+        Ok(Modality { features, feature_source: Some(feature_source), ..self })
     }
 
     /// Sets how its texts are analysed.
@@ -110,8 +110,8 @@ impl Modality {
     }
 
     /// The backbone that extracted the features, if any.
-    pub fn origin(&self) -> Option<&FeatureSource> {
-        self.origin.as_ref()
+    pub fn feature_source(&self) -> Option<&FeatureSource> {
+        self.feature_source.as_ref()
     }
 
     /// The items with these numbers, in this order.
@@ -127,7 +127,7 @@ impl Modality {
             labels: self.labels.select(items),
             groups: self.groups.as_ref().map(some),
             marks: self.marks.as_ref().map(some),
-            origin: self.origin.clone(),
+            feature_source: self.feature_source.clone(),
             analysis: self.analysis.clone(),
         }
     }
@@ -218,8 +218,8 @@ impl<'a> View<'a> {
     }
 
     /// The backbone that extracted the features, if any.
-    pub fn origin(&self) -> Option<&'a FeatureSource> {
-        self.modality.origin()
+    pub fn feature_source(&self) -> Option<&'a FeatureSource> {
+        self.modality.feature_source()
     }
 
     /// The form of the features: dense, sparse, text or pictures.

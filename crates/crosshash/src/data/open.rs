@@ -46,7 +46,7 @@ impl LoadedDataset {
         mut self,
         modality: &str,
         given: Extracted,
-        origin: FeatureSource,
+        feature_source: FeatureSource,
     ) -> Result<LoadedDataset> {
         let at = self.dataset.modality_idx(modality)?;
         let mut all = self.dataset.modalities().to_vec();
@@ -60,7 +60,7 @@ impl LoadedDataset {
             all[at] = all[at].select(&given.kept);
         }
         let rows = Dense::from_floats(given.rows.width(), given.rows.into_values())?;
-        all[at] = all[at].clone().with_features(Features::Dense(rows), origin)?;
+        all[at] = all[at].clone().with_features(Features::Dense(rows), feature_source)?;
         let names = self.dataset.label_names().to_vec();
         self.dataset = Dataset::new(self.dataset.name(), names, all)?.with_dropped(dropped);
         Ok(self)

@@ -17,7 +17,7 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct ModalityData {
     pub(crate) name: String,
-    pub(crate) origin: Option<FeatureSource>,
+    pub(crate) feature_source: Option<FeatureSource>,
     pub(crate) preparation: Preparation,
     pub(crate) rows: Rows,
     pub(crate) labels: Labels,
@@ -72,7 +72,7 @@ impl ModalityData {
         let held_out = training.validation(name)?;
         Ok(ModalityData {
             name: name.to_owned(),
-            origin: view.origin().cloned(),
+            feature_source: view.feature_source().cloned(),
             labels: view.labels(),
             validation: preparation.rows(held_out.features())?,
             validation_labels: held_out.labels(),
@@ -94,8 +94,8 @@ impl ModalityData {
 impl ModalityModel {
     /// The model of a modality with a trained tower.
     pub(crate) fn new(data: ModalityData, tower: Tower) -> ModalityModel {
-        let ModalityData { name, origin, preparation, .. } = data;
-        ModalityModel { name, origin, preparation, tower }
+        let ModalityData { name, feature_source, preparation, .. } = data;
+        ModalityModel { name, feature_source, preparation, tower }
     }
 }
 

@@ -77,10 +77,10 @@ impl QueryEncoder {
         let mut modalities = Vec::new();
         for name in model.modalities() {
             let is_text = model.preparation(name)?.is_text();
-            let backbone = match model.origin(name) {
+            let backbone = match model.feature_source(name) {
                 None if model.preparation(name)?.network().is_some() => InputBackbone::Own,
                 None => InputBackbone::None,
-                Some(origin) => match reopen(origin, weights) {
+                Some(feature_source) => match reopen(feature_source, weights) {
                     Ok(loaded) => InputBackbone::Loaded(loaded),
                     Err(err) => InputBackbone::Missing(err.to_string()),
                 },
@@ -278,16 +278,16 @@ impl InputBackbone {
     }
 }
 
-/// Opens the backbone of an origin; rejects other weights.
-fn reopen(origin: &FeatureSource, weights: &Weights) -> Result<Loaded> {
-    let loaded = backbone::open(&origin.backbone, weights)?;
-    let now = loaded.origin();
-    if now.digest != origin.digest {
+/// Opens the backbone of a feature source; rejects other weights.
+fn reopen(feature_source: &FeatureSource, weights: &Weights) -> Result<Loaded> {
+    let loaded = backbone::open(&feature_source.backbone, weights)?;
+    let now = loaded.feature_source();
+    if now.digest != feature_source.digest {
         return Err(Error::content(format!(
             "the run was trained on features of {} with other weights or preprocessing (digest \
              {}, found {}): pass the folder of the weights it was trained with by --weights, or \
              train again",
-            origin.backbone, origin.digest, now.digest
+            feature_source.backbone, feature_source.digest, now.digest
         )));
     }
     Ok(loaded)

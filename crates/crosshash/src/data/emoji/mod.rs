@@ -29,7 +29,7 @@ pub const NAME: &str = "emoji";
 
 /// The source of features that a built-in backbone extracted.
 fn built_in(name: &str) -> Result<FeatureSource> {
-    Ok(backbone::open(name, &Weights::default())?.origin().clone())
+    Ok(backbone::open(name, &Weights::default())?.feature_source().clone())
 }
 
 /// Pictures and drawings as descriptors (`descriptor.rs`), words as text.
@@ -45,12 +45,12 @@ pub fn dataset() -> Result<Dataset> {
     let picture = modality("picture", &everyone, &items, &rows, &names, {
         Features::Dense(Dense::from_floats(descriptor::PICTURE, picture_features)?)
     })?
-    .with_origin(built_in("descriptor")?);
+    .with_feature_source(built_in("descriptor")?);
     let (drawn, drawing_features) = drawings(&items)?;
     let drawing = modality("drawing", &drawn, &items, &rows, &names, {
         Features::Dense(Dense::from_floats(descriptor::DRAWING, drawing_features)?)
     })?
-    .with_origin(built_in("descriptor-drawing")?);
+    .with_feature_source(built_in("descriptor-drawing")?);
     let texts: Texts = items.iter().map(Item::words).collect();
     let words = modality("words", &everyone, &items, &rows, &names, Features::Text(texts))?;
 
