@@ -289,9 +289,10 @@ fn best_epoch_by_validation_is_kept() {
     while !session.is_done() {
         session.epoch(&mut ()).unwrap();
     }
-    let maps: Vec<f64> = session.history().iter().map(|row| row.map.unwrap()).collect();
+    let scores: Vec<f64> =
+        session.history().iter().map(|row| row.score().unwrap()).collect();
     let best = session.best_epoch().unwrap();
-    assert!(maps.iter().all(|&map| map <= maps[best - 1]), "{best} of {maps:?}");
+    assert!(scores.iter().all(|&score| score <= scores[best - 1]), "{best} of {scores:?}");
 }
 
 #[test]

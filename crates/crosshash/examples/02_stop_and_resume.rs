@@ -1,7 +1,7 @@
 //! Example 2: a training that is stopped within an epoch and resumes bit-identically.
 //!
 //! ```text
-//! cargo run --release --example 02_stop_and_go_on
+//! cargo run --release --example 02_stop_and_resume
 //! ```
 //!
 //! It uses the emoji data set that comes with the library: colour pictures, drawings in another
@@ -17,11 +17,11 @@ use crosshash::data::{self, Selection};
 use crosshash::train::Step;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // `open` takes a folder with a manifest, a manifest, or this name.
+    // `open` accepts a folder with a manifest, a manifest, or this name.
     let opened = data::open("emoji".as_ref(), None)?;
-    let mut plan = opened.split_spec.clone().unwrap_or_default();
-    plan.validation = Some(Selection::Share(0.05));
-    let split = plan.draw(&opened.dataset)?;
+    let mut spec = opened.split_spec.clone().unwrap_or_default();
+    spec.validation = Some(Selection::Share(0.05));
+    let split = spec.draw(&opened.dataset)?;
     let training = opened.dataset.training(&split);
     let config = Config::parse(
         "bits = 32\nhidden = 128\nhidden_sparse = 128\nepochs = 3\nlearning_rate = 0.02",
@@ -37,13 +37,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     })?;
     println!("stopped within the second epoch: {}", stopped.is_none());
 
-    // One file holds the whole state: weights, velocities, pending updates of sparse rows, the best
+    // One file contains the complete state: weights, velocities, pending updates of sparse rows, the best
     // epoch so far, and a note of ours. It is written atomically.
     let folder = tempfile::tempdir()?;
     let checkpoint = folder.path().join("checkpoint.safetensors");
     session.save(&checkpoint, "five steps in")?;
 
-    // Later, in another process, with the same configuration and data, it goes on.
+    // It can be resumed in another process with the same configuration and data.
     let mut resumed = config.begin(&training)?;
     let note = resumed.resume(&checkpoint)?;
     println!("resumed, {note}");

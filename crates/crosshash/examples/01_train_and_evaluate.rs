@@ -1,11 +1,11 @@
-//! Lesson 1: from labelled things of two kinds to codes that find each other.
+//! Example 1: trains codes of two modalities and evaluates them.
 //!
 //! ```text
-//! cargo run --release --example 01_train_and_judge
+//! cargo run --release --example 01_train_and_evaluate
 //! ```
 //!
-//! The things are made here: 600 "photos" (16 numbers each) and their captions. In a program of
-//! yours the numbers come from a network and the captions from a table.
+//! The data are synthetic: 600 "photos" (16 features each) and their captions. In practice, the features
+//! come from a backbone and the captions from a table.
 
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
@@ -19,19 +19,18 @@ use crosshash_codes::eval::Options;
 const LABELS: [&str; 4] = ["sea", "mountain", "city", "people"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // A data set is some modalities over one vocabulary of labels. Items with the same id are
-    // pairs; ids that only one modality has are fine too.
+    // A data set has modalities with a common label vocabulary. Items with the same id are pairs; items
+    // without a pair are allowed.
     let dataset = dataset()?;
 
-    // A fifth of the items will ask. They are out of reach of everything that learns: training
-    // code is handed `Training`, which has no way to them. A tenth is held out to choose the
-    // best epoch by.
-    let plan = SplitSpec {
+    // 20 % of the items are queries. Training code cannot access them: it receives a `Training`, which
+    // contains only training and validation items. 10 % are held out to choose the best epoch.
+    let spec = SplitSpec {
         query: Some(Selection::Share(0.2)),
         validation: Some(Selection::Share(0.1)),
         ..SplitSpec::default()
     };
-    let split = plan.draw(&dataset)?;
+    let split = spec.draw(&dataset)?;
     let training = dataset.training(&split);
 
     // The configuration is parsed and checked once; an empty text means the defaults. The keys are
@@ -44,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut session = config.begin(&training)?;
     while !session.is_done() {
         if let Some(row) = session.epoch(&mut ())? {
-            let map = row.map.unwrap_or(f64::NAN);
+            let map = row.map().unwrap_or(f64::NAN);
             println!(
                 "epoch {:>2}: loss {:.3}, validation MAP {map:.3}",
                 row.epoch, row.loss
@@ -53,7 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let model = session.finish()?.model;
 
-    // Encode: real outputs become bits in one place, `encode`.
+    // Encode queries and database.
     let mut coded = Vec::new();
     for name in ["photo", "caption"] {
         let (queries, database) =
@@ -67,7 +66,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         });
     }
 
-    // Judge: every direction, by metrics that are right about ties.
+    // Evaluate every direction with tie-aware metrics.
     for direction in every_direction(&coded, &Options::default(), &|_| {})? {
         let (map, chance) = (direction.report.map.tie_aware, direction.report.chance);
         println!(
@@ -78,13 +77,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Photos whose numbers lean on their labels, and captions that name some of them.
+/// Photos whose features depend on their labels, and captions that contain the label names.
 fn dataset() -> crosshash::Result<Dataset> {
     let n = 600;
     let rows: Vec<Vec<u32>> = (0..n)
         .map(|i| if i % 3 == 0 { vec![i % 4, (i + 1) % 4] } else { vec![i % 4] })
         .collect();
-    // A cheap, repeatable noise.
+    // Deterministic noise.
     let noise = |i: usize, k: usize| ((i * 37 + k * 101) as f32 * 12.9898).sin();
     let (mut pixels, mut captions) = (Vec::new(), Texts::default());
     for (i, labels) in rows.iter().enumerate() {
@@ -102,5 +101,5 @@ fn dataset() -> crosshash::Result<Dataset> {
         Modality::new("photo", ids.clone(), photos, labels.clone())?,
         Modality::new("caption", ids, Features::Text(captions), labels)?,
     ];
-    Dataset::new("lesson", LABELS.map(str::to_owned).to_vec(), modalities)
+    Dataset::new("example", LABELS.map(str::to_owned).to_vec(), modalities)
 }
