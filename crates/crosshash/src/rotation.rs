@@ -1,7 +1,8 @@
-//! The final rotation: outputs of all modalities are centred and turned towards codes.
+//! The final rotation: centres the outputs of all modalities and rotates them to reduce the
+//! quantisation error.
 //!
-//! Every term but the quantisation loss depends on distances or angles of outputs only, so a
-//! rotation shared by all modalities costs nothing, and neither does a shift of each modality.
+//! All terms except the quantisation loss depend only on distances or angles of outputs, so they do
+//! not change under a rotation shared by all modalities, and a shift of each modality has no cost either.
 //! With the mean `m_a` of modality a over its training items, and one rotation R for all,
 //!
 //! ```text
@@ -9,9 +10,9 @@
 //! x_i = (f_i - m_a) / |f_i - m_a|
 //! ```
 //!
-//! R by ITQ (`method/itq.rs`) on the pooled training items of all modalities. Both fold into the
-//! hash layer, `W' = W R`, `b' = (b - m) R`, so a model stays what it was. Centres move with the
-//! outputs: `c' = (c - mean of the m_a) R`.
+//! R is computed by ITQ (`method/itq.rs`) on the pooled training items of all modalities. Both are
+//! folded into the hash layer, `W' = W R`, `b' = (b - m) R`, so the model format does not change. Centres
+//! are transformed with the outputs: `c' = (c - mean of the m_a) R`.
 
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
@@ -20,25 +21,25 @@ use rayon::prelude::*;
 use crate::algebra::{Matrix as Square, procrustes};
 use crate::tower::{HEADS_OF, Matrix, Tower};
 
-/// The most training items of one modality that the rotation is fitted on, evenly spaced.
+/// Maximum training items per modality to fit the rotation on, evenly spaced.
 const ROWS: usize = 50_000;
 
-/// What is done to the outputs.
+/// Transformation of the outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Steps {
-    /// The mean of each modality is subtracted.
+    /// Subtract the mean of each modality.
     Mean,
-    /// Outputs are rotated by ITQ.
+    /// Rotate by ITQ.
     Itq,
     /// Both, the mean first.
     MeanItq,
 }
 
 impl Steps {
-    /// All of them, in order.
+    /// All variants, in order.
     pub(crate) const ALL: [Steps; 3] = [Steps::Mean, Steps::Itq, Steps::MeanItq];
 
-    /// The name in configurations and reports.
+    /// Name in configurations and reports.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Steps::Mean => "mean",
@@ -52,9 +53,9 @@ impl Steps {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Rotation {
     bits: usize,
-    /// By modality, `bits` numbers each.
+    /// Mean of each modality, `bits` values each.
     pub(crate) means: Vec<Vec<f32>>,
-    /// By rows, bits x bits.
+    /// The rotation, bits x bits, row-major.
     pub(crate) matrix: Vec<f32>,
 }
 
@@ -85,7 +86,7 @@ impl Rotation {
         rotation
     }
 
-    /// Turns outputs of one modality, by rows.
+    /// Transforms outputs of one modality, by rows.
     pub(crate) fn apply(&self, modality: usize, outputs: &mut [f32]) {
         let mean = &self.means[modality];
         let turn = |row: &mut [f32]| {
@@ -95,7 +96,7 @@ impl Rotation {
         outputs.par_chunks_exact_mut(self.bits).for_each(turn);
     }
 
-    /// Turns centres, by rows.
+    /// Transforms centres, by rows.
     pub(crate) fn apply_to_centres(&self, centres: &mut [f32]) {
         let count = self.means.len().max(1) as f32;
         let shift: Vec<f32> = (0..self.bits)
@@ -107,9 +108,9 @@ impl Rotation {
         }
     }
 
-    /// Folds the shift and the rotation of one modality into the hash layer of its tower, whose
-    /// matrices are given as [`crate::tower::Tower::matrices`] gives them; the classifier beside
-    /// it stays. False if there is no such layer.
+    /// Folds the shift and the rotation of one modality into the hash layer of its tower, given as
+    /// [`crate::tower::Tower::matrices`]; the classifier is unchanged. Returns false if there is no
+    /// hash layer.
     pub(crate) fn fold(&self, modality: usize, matrices: &mut [Matrix]) -> bool {
         let mut found = 0;
         for matrix in matrices {

@@ -1,15 +1,15 @@
-//! Random choices that depend on seed, stream, epoch and step only, so that a resumed training
-//! makes the same ones.
+//! Random generators that depend only on seed, stream, epoch and step, so that resumed training makes
+//! the same random choices.
 
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
-/// Where something is drawn.
+/// Seed of a random generator for one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StepSeed {
     /// The seed of the run.
     pub(crate) seed: u64,
-    /// What it is drawn for: different numbers for different modalities and purposes.
+    /// Stream: a different number for each modality and purpose.
     pub(crate) stream: u64,
     /// The epoch, from 0.
     pub(crate) epoch: usize,
@@ -18,7 +18,7 @@ pub(crate) struct StepSeed {
 }
 
 impl StepSeed {
-    /// The generator of this draw.
+    /// Creates the generator.
     pub(crate) fn generator(self) -> ChaCha8Rng {
         let mut seed = [0_u8; 32];
         let parts = [self.seed, self.stream, self.epoch as u64, self.step as u64];

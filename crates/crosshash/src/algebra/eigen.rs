@@ -66,12 +66,12 @@ pub(crate) fn largest(a: &Matrix, count: usize) -> Eigen {
         let chosen = small.vectors.first_columns(block.min(space.rows())).transpose();
         let (vectors, images) = (chosen.matmul(&space), chosen.matmul(&moved));
         let limit = TOLERANCE * small.values[0].abs().max(f64::MIN_POSITIVE);
-        let settled = (0..count).all(|k| {
+        let converged = (0..count).all(|k| {
             let parts = images.row(k).iter().zip(vectors.row(k));
             let residual: f64 = parts.map(|(y, v)| (y - small.values[k] * v).powi(2)).sum();
             residual.sqrt() <= limit
         });
-        if settled || restart + 1 == RESTARTS {
+        if converged || restart + 1 == RESTARTS {
             let mut vectors = vectors.rows_of(0..count).transpose();
             sign(&mut vectors);
             return Eigen { values: small.values[..count].to_vec(), vectors };

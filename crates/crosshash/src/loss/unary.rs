@@ -15,7 +15,8 @@
 //! | q, u | `q`, `u` | n x C, 0 where s is not a label of i |
 //!
 //! Departures: a mean over the batch, not a sum; `d = sqrt(max(d^2, 1e-12))`, so the gradient is
-//! 0 and not 0/0 where an output meets its centre. All distances come from one matrix product,
+//! 0 instead of 0/0 where an output equals its centre. All distances are computed with one matrix
+//! product,
 //! `d^2 = |f|^2 + |c|^2 - 2 f.c`.
 
 use burn_tensor::{Tensor, activation::log_softmax};

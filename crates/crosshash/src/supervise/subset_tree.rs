@@ -162,14 +162,14 @@ impl<'a> SubsetTree<'a> {
             }
             return;
         }
-        let settle = |shares: &mut Vec<i128>, entry: &Entry| -> (i128, Vec<i128>) {
+        let row_sum = |shares: &mut Vec<i128>, entry: &Entry| -> (i128, Vec<i128>) {
             let own = self.pairs_of(entry, list, depth, from, shares);
             let ranks = self.rest(entry).iter();
             (own, ranks.map(|&r| std::mem::take(&mut shares[r as usize])).collect())
         };
-        let settled: Vec<(i128, Vec<i128>)> =
-            rows.par_iter().map_init(|| vec![0; self.classes], settle).collect();
-        for ((entry, value), (own, shares)) in rows.iter().zip(values).zip(settled) {
+        let row_sums: Vec<(i128, Vec<i128>)> =
+            rows.par_iter().map_init(|| vec![0; self.classes], row_sum).collect();
+        for ((entry, value), (own, shares)) in rows.iter().zip(values).zip(row_sums) {
             *value = value.wrapping_add(own);
             for (place, share) in self.places(entry).zip(shares) {
                 sums.of_place[place] = sums.of_place[place].wrapping_add(share);
