@@ -1,4 +1,4 @@
-//! `crosshash-bench coefficients`: exact coefficients by size, and against NumPy.
+//! `crosshash-bench coefficients`: exact coefficients by number of items, and compared with NumPy.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,15 +18,15 @@ use crosshash_cli::progress::say;
 
 /// The straightforward O(n^2) implementation.
 const PEER: &str = include_str!("peers/coefficients.py");
-/// Items for which the peer ends within minutes.
+/// Maximum number of items for the peer, which then takes minutes.
 const PEER_ITEMS: usize = 30_000;
-/// Labels of the made data, as many as NUS-WIDE has.
+/// Number of labels of the synthetic data, as in NUS-WIDE.
 const CLASSES: usize = 81;
 
-/// Exact coefficients: time and memory by number of items, and against Algorithm 1 in NumPy.
+/// Exact coefficients: time and memory by number of items, and compared with Algorithm 1 in NumPy.
 ///
-/// Without --labels, on made data: 81 correlated, unbalanced labels. The peer runs through
-/// python3 where the items are few enough for it.
+/// Without --labels, synthetic data with 81 correlated, unbalanced labels are used. The peer runs in
+/// python3 if the number of items is small enough.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,11 +34,11 @@ Examples:
   crosshash-bench coefficients --labels mirflickr_labels.npy
   crosshash-bench coefficients --no-peer --json")]
 pub(crate) struct Args {
-    /// Labels to measure on (as for `crosshash coefficients`) instead of made data.
+    /// Labels to measure on (as for `crosshash coefficients`) instead of synthetic data.
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
 
-    /// Numbers of items of the made data.
+    /// Numbers of items of the synthetic data.
     #[arg(long, value_name = "N,N,..", value_delimiter = ',', default_values_t = [10_000, 100_000, 1_000_000])]
     items: Vec<usize>,
 
@@ -67,7 +67,7 @@ struct Measured {
     note: String,
 }
 
-/// What the peer prints.
+/// Output of the peer.
 #[derive(Deserialize)]
 struct NumPy {
     seconds: f64,
@@ -108,12 +108,13 @@ fn measure(data: &str, labels: &Labels, with_peer: bool) -> Result<Measured> {
         note: String::new(),
     };
     if !with_peer {
-        row.note = "peer not asked for".into();
+        row.note = "peer disabled".into();
     } else if labels.len() > PEER_ITEMS {
-        row.note =
-            format!("peer left out above {PEER_ITEMS} items: it keeps and visits n x n");
+        row.note = format!(
+            "peer skipped above {PEER_ITEMS} items: it needs n x n memory and time"
+        );
     } else if found.unlabelled > 0 {
-        row.note = "peer left out: it divides by zero for unlabelled items".into();
+        row.note = "peer skipped: it divides by zero for unlabelled items".into();
     } else {
         match against(labels, &found.coefficients)? {
             Ok((numpy, difference)) => {
@@ -128,7 +129,7 @@ fn measure(data: &str, labels: &Labels, with_peer: bool) -> Result<Measured> {
     Ok(row)
 }
 
-/// Runs the peer and compares; the inner error says why it cannot run.
+/// Runs the peer and compares; the inner error is the reason why it cannot run.
 fn against(labels: &Labels, ours: &Coefficients) -> Result<Result<(NumPy, f64), String>> {
     say(format_args!(
         "running the NumPy peer on {} items; this takes a while",
@@ -142,7 +143,7 @@ fn against(labels: &Labels, ours: &Coefficients) -> Result<Result<(NumPy, f64), 
         Peer::Missing(why) => Ok(Err(why)),
         Peer::Ran(answer) => {
             let numpy: NumPy =
-                serde_json::from_value(answer).context("the peer's answer")?;
+                serde_json::from_value(answer).context("the output of the peer")?;
             let q = difference(&folder.path().join("q.npy"), ours, Part::Q)?;
             let u = difference(&folder.path().join("u.npy"), ours, Part::U)?;
             Ok(Ok((numpy, q.max(u))))

@@ -1,6 +1,6 @@
-//! `crosshash-bench dcmh`: an epoch of DCMH against a plain PyTorch one, on the same data.
+//! `crosshash-bench dcmh`: an epoch of DCMH compared with PyTorch, on the same data.
 //!
-//! Every measurement is a process of its own; rounds alternate between the competitors.
+//! Each measurement runs in its own process; rounds alternate between the competitors.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::train::{self, Form, Measured};
 use crosshash_cli::progress::say;
 
 const PEER: &str = include_str!("peers/dcmh.py");
-/// Epochs of one measurement; the first warms up and is not counted.
+/// Epochs of one measurement; the first is a warm-up and not counted.
 const EPOCHS: usize = 2;
 const RATE: f64 = 0.03;
 
@@ -32,7 +32,7 @@ Examples:
 An epoch: ceil(n / batch) steps for each modality, each against the other's buffer of n items. Made
 data in the shape of MIRFlickr-25K: 4,096 numbers a picture, 1,386 tags, 24 labels.";
 
-/// An epoch of DCMH against PyTorch.
+/// Compare an epoch of DCMH with PyTorch.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -48,16 +48,16 @@ pub(crate) struct Args {
     /// Hidden units for pictures and for tags.
     #[arg(long, value_name = "N,N", value_delimiter = ',', default_value = "1024,2048")]
     hidden: Vec<usize>,
-    /// How often each competitor is measured, in turn.
+    /// Number of rounds; each measures every competitor once.
     #[arg(long, default_value_t = 2)]
     rounds: usize,
-    /// Leave the PyTorch peer out.
+    /// Do not run the PyTorch peer.
     #[arg(long)]
     no_peer: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// One measurement of ours over a prepared folder (used by the benchmark itself).
+    /// Run one measurement of crosshash on a prepared folder (used internally).
     #[arg(long, hide = true)]
     measure: Option<PathBuf>,
 }
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     say("making the data");
     train::made(None, args.items, folder.path())?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    let mut missing = args.no_peer.then(|| "left out by --no-peer".to_owned());
+    let mut missing = args.no_peer.then(|| "skipped (--no-peer)".to_owned());
     for round in 1..=args.rounds.max(1) {
         say(format!("round {round} of {}", args.rounds.max(1)));
         ours.push(child(args, folder.path())?);
@@ -121,7 +121,7 @@ fn peer(
     }
 }
 
-/// Trains some epochs and times them.
+/// Trains a few epochs and measures them.
 fn measure(args: &Args, folder: &Path, hidden: [usize; 2]) -> Result<Measured> {
     let settings = format!(
         "method = \"dcmh\"\nbits = {}\nbatch_size = {}\nepochs = {}\nvalidation = 0.0\n\

@@ -1,4 +1,4 @@
-//! `crosshash-bench eval`: our evaluation against the field's usual NumPy one.
+//! `crosshash-bench eval`: evaluation compared with the usual NumPy implementation.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -27,26 +27,26 @@ The data are made by --seed: clustered codes with ties, several labels an item. 
 faithful copy of the field's usual NumPy evaluation (distance by matrix product, argsort per
 query) and runs through python3 if NumPy is there. Both sides are timed without reading files.";
 
-/// Evaluation speed against NumPy: MAP and curves over a full ranking.
+/// Compare evaluation with NumPy: MAP and curves over a full ranking.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// How many queries.
+    /// Number of queries.
     #[arg(long, default_value_t = 2_100)]
     queries: usize,
-    /// How many database items.
+    /// Number of database items.
     #[arg(long, default_value_t = 190_000)]
     items: usize,
     /// Code length.
     #[arg(long, default_value_t = 64)]
     bits: usize,
-    /// How many labels.
+    /// Number of labels.
     #[arg(long, default_value_t = 21)]
     labels: usize,
     /// Seed of the data.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Leave the NumPy peer out.
+    /// Do not run the NumPy peer.
     #[arg(long)]
     no_peer: bool,
     /// Print JSON.
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
     let threads = rayon::current_num_threads();
     let peer = if args.no_peer {
-        Peer::Missing("left out by --no-peer".into())
+        Peer::Missing("skipped (--no-peer)".into())
     } else {
         let folder = tempfile::tempdir()?;
         let path = |name: &str| folder.path().join(name);

@@ -1,9 +1,9 @@
-//! `crosshash-bench features`: extraction against onnxruntime in Python, same network, same
-//! pictures, same threads, in one run.
+//! `crosshash-bench features`: feature extraction compared with onnxruntime in Python: same network,
+//! pictures and number of threads, in one run.
 //!
-//! Every measurement is a process of its own; rounds alternate between the competitors. Python
-//! decodes in threads while the network works; its network alone, on inputs that are ready, is
-//! measured too, which is the harder mark: ours always includes decoding.
+//! Each measurement runs in its own process; rounds alternate between the competitors. Python decodes
+//! in threads while the network runs. Its network alone, on decoded inputs, is measured too; this is
+//! the stricter comparison, because crosshash always includes decoding.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crosshash_cli::progress::{Progress, say};
 use crosshash_cli::weight_paths::WeightPaths;
 
 const PEER: &str = include_str!("peers/features.py");
-/// Pictures that Python gives its network at once, as ours are.
+/// Batch size of the Python peer, equal to that of crosshash.
 const BATCH: usize = 8;
 
 const EXAMPLES: &str = "\
@@ -32,31 +32,31 @@ Examples:
     crosshash --threads 2 bench features PATH/sketchy125_128px.zip --under photo \\
       --weights PATH --onnxruntime SITE-PACKAGES/onnxruntime";
 
-/// Feature extraction against onnxruntime in Python.
+/// Compare feature extraction with onnxruntime in Python.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// A zip of pictures.
     place: PathBuf,
-    /// Only the pictures below this folder of it.
+    /// Only the pictures in this folder of the zip.
     #[arg(long, default_value = "")]
     under: String,
     /// The backbone.
     #[arg(long, default_value = "efficientnet-lite0")]
     backbone: String,
-    /// How many pictures, evenly over all.
+    /// Number of pictures, evenly spaced.
     #[arg(long, default_value_t = 1000)]
     items: usize,
-    /// How often each competitor is measured, in turn.
+    /// Number of rounds; each measures every competitor once.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Leave the Python peer out.
+    /// Do not run the Python peer.
     #[arg(long)]
     no_peer: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// One measurement of ours (used by the benchmark itself).
+    /// Run one measurement of crosshash (used internally).
     #[arg(long, hide = true)]
     measure: bool,
     #[command(flatten)]
@@ -68,13 +68,13 @@ pub(crate) struct Args {
 struct Measured {
     seconds: f64,
     peak_mib: Option<f64>,
-    /// Ours: the share of its time that the network waited for pictures.
+    /// crosshash: share of the time that the network waited for pictures.
     #[serde(default)]
     waited: f64,
-    /// Ours: what memory cannot exceed, beside the network.
+    /// crosshash: upper bound of the memory besides the network.
     #[serde(default)]
     bound_mib: f64,
-    /// Python's: the network on inputs that are ready.
+    /// Python: the network alone, on decoded inputs.
     #[serde(default)]
     network_seconds: f64,
     norms: Vec<f64>,
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let mut ours: Vec<Vec<Measured>> = vec![Vec::new(); engines.len()];
     let mut theirs = Vec::new();
-    let mut missing = args.no_peer.then(|| "left out by --no-peer".to_owned());
+    let mut missing = args.no_peer.then(|| "skipped (--no-peer)".to_owned());
     for round in 1..=args.rounds.max(1) {
         say(format!("round {round} of {}", args.rounds.max(1)));
         for ((_, library), all) in engines.iter().zip(&mut ours) {
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The pictures that are measured on.
+/// The pictures to measure.
 fn pictures(args: &Args) -> Result<data::Pictures> {
     let (all, _) = data::pictures(&args.place, &args.under)?;
     let every = all.len().div_ceil(args.items.max(1)).max(1);
@@ -138,7 +138,7 @@ fn measure(args: &Args) -> Result<Measured> {
         seconds,
         peak_mib: peak_mib(),
         waited: given.waited,
-        #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+        #[expect(clippy::cast_precision_loss, reason = "a displayed value")]
         bound_mib: how.memory(features.len()) as f64 / f64::from(1 << 20),
         network_seconds: 0.0,
         norms: rows.chunks_exact(given.rows.width()).map(norm).collect(),
@@ -163,7 +163,7 @@ fn child(args: &Args, library: &Path) -> Result<Measured> {
 fn python(args: &Args, weights: &Weights) -> Result<Result<Measured, String>> {
     let loaded = backbone::open(&args.backbone, weights)?;
     let preprocessing =
-        loaded.backbone().preprocessing().context("the backbone is no network")?;
+        loaded.backbone().preprocessing().context("the backbone is not a network")?;
     let plain = preprocessing.resize == Resize::Squash
         && preprocessing.channels == Channels::Rgb
         && preprocessing.layout == Layout::Planes;
@@ -195,7 +195,7 @@ fn python(args: &Args, weights: &Weights) -> Result<Result<Measured, String>> {
     }
 }
 
-/// The quickest of several rounds.
+/// The fastest of several rounds.
 fn best(all: &[Measured]) -> Option<&Measured> {
     all.iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds))
 }
@@ -304,7 +304,7 @@ fn print(
     let largest = Limits::default();
     writeln!(
         out,
-        "memory cannot exceed {} MiB beside the network, were every picture of {} Mpx",
+        "upper bound of memory besides the network, if every picture had {1} Mpx: {0} MiB",
         number(&rows[0]["bound_mib"], 0),
         largest.pixels / 1_000_000
     )?;

@@ -23,7 +23,7 @@ use clap::{Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Measure speed and memory against the usual tools in one run, or repeat an experiment of the
+/// Compare speed and memory with the usual tools in one run, or reproduce an experiment of the
 /// paper. From a checkout: cargo run --release -p crosshash-bench -- search
 #[derive(Parser)]
 #[command(version, propagate_version = true, arg_required_else_help = true)]
@@ -37,7 +37,7 @@ struct Cli {
     command: Command,
 }
 
-/// One line per benchmark; each lives in its own file.
+/// The benchmarks; each has its own file.
 #[derive(Subcommand)]
 enum Command {
     Coefficients(coefficients::Args),

@@ -1,4 +1,4 @@
-//! Running a Python peer: a script, arguments, one JSON object back.
+//! Runs a Python peer: a script with arguments that prints one JSON object.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -10,15 +10,15 @@ use serde_json::Value;
 
 pub(crate) use crosshash_cli::memory::peak_mib;
 
-/// What became of the peer.
+/// The outcome of a peer.
 pub(crate) enum Peer {
-    /// It ran; this is what it measured.
+    /// Its measurements.
     Ran(Value),
-    /// It could not run here, and why.
+    /// The reason why it could not run.
     Missing(String),
 }
 
-/// Runs `script` under python3 with `arguments`; `module` is what it needs to import. Its
+/// Runs `script` under python3 with `arguments`; `module` is the module that it imports. Its
 /// libraries may use `threads` threads. Its stderr goes to the user, its stdout is JSON.
 pub(crate) fn run<A: AsRef<OsStr>>(
     script: &str,
@@ -62,17 +62,17 @@ pub(crate) fn run_in<A: AsRef<OsStr>>(
         .spawn()
         .context("starting python3")?;
     if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(script.as_bytes()).context("handing the script to python3")?;
+        stdin.write_all(script.as_bytes()).context("sending the script to python3")?;
     }
     let output = child.wait_with_output().context("waiting for python3")?;
     if !output.status.success() {
-        bail!("the python3 peer failed ({}); its message stands above", output.status);
+        bail!("the python3 peer failed ({}); see its message above", output.status);
     }
-    Ok(Peer::Ran(serde_json::from_slice(&output.stdout).context("the peer's answer")?))
+    Ok(Peer::Ran(serde_json::from_slice(&output.stdout).context("the output of the peer")?))
 }
 
-/// Runs this program again with `arguments`, so that its peak of memory is its own; it answers with
-/// one JSON object on stdout.
+/// Runs this program again with `arguments`, so that its peak memory is measured separately; it
+/// prints one JSON object on stdout.
 pub(crate) fn this_program<T: DeserializeOwned>(arguments: &[String]) -> Result<T> {
     let output = Command::new(std::env::current_exe()?)
         .args(["--threads", &rayon::current_num_threads().to_string()])
@@ -81,12 +81,12 @@ pub(crate) fn this_program<T: DeserializeOwned>(arguments: &[String]) -> Result<
         .output()
         .context("starting crosshash-bench")?;
     if !output.status.success() {
-        bail!("the measurement failed ({}); its message stands above", output.status);
+        bail!("the measurement failed ({}); see its message above", output.status);
     }
-    serde_json::from_slice(&output.stdout).context("the answer of the measurement")
+    serde_json::from_slice(&output.stdout).context("the output of the measurement")
 }
 
-/// The processor time this process has used so far, in seconds, where the system tells.
+/// The processor time this process has used so far, in seconds, if the system provides it.
 pub(crate) fn cpu_seconds() -> f64 {
     let read = || {
         let stat = fs_err::read_to_string("/proc/self/stat").ok()?;

@@ -1,7 +1,7 @@
-//! `crosshash-bench train`: one training step against PyTorch's, and seconds per epoch by
+//! `crosshash-bench train`: one training step compared with PyTorch, and seconds per epoch by
 //! number of items.
 //!
-//! Every measurement is a process of its own, so that peaks are its own; rounds alternate
+//! Each measurement runs in its own process, so that peak memory is separate; rounds alternate
 //! between the competitors.
 
 use std::io::Write as _;
@@ -27,9 +27,9 @@ use super::peer::{self, Peer};
 use crosshash_cli::progress::{Progress, say};
 
 const PEER: &str = include_str!("peers/train.py");
-/// Epochs of one measurement; the first warms up and is not counted.
+/// Epochs of one measurement; the first is a warm-up and not counted.
 const EPOCHS: usize = 3;
-/// The shape of the made tags, that of MIRFlickr-25K in the form of DCMH.
+/// Shape of the synthetic tags: MIRFlickr-25K as used by DCMH.
 const TAGS: usize = 1386;
 const TAGS_PER_ITEM: usize = 5;
 const LABELS: usize = 24;
@@ -50,11 +50,11 @@ The step: image 4096 -> 4096 -> bits, text 1386 -> 8192 -> bits, all four terms,
 momentum and decay. `sparse` reads tags as the few words that are set, `dense` as 1,386
 numbers, as PyTorch does. Times are the median epoch over all rounds, after one to warm up.";
 
-/// Training speed and memory against PyTorch, and by number of items.
+/// Compare training speed and memory with PyTorch, or measure by number of items.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Folder of MIRFlickr-25K's tags and labels (`mirflickr25k-*.mat`); made ones without it.
+    /// Folder of MIRFlickr-25K's tags and labels (`mirflickr25k-*.mat`); synthetic ones without it.
     #[arg(long, value_name = "PATH")]
     root: Option<PathBuf>,
     /// Measure these numbers of synthetic items instead, without the peer.
@@ -69,35 +69,35 @@ pub(crate) struct Args {
     /// Code length.
     #[arg(long, default_value_t = 64)]
     bits: usize,
-    /// How often each competitor is measured, in turn.
+    /// Number of rounds; each measures every competitor once.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Leave the PyTorch peer out.
+    /// Do not run the PyTorch peer.
     #[arg(long)]
     no_peer: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// One measurement of ours over a prepared folder (used by the benchmark itself).
+    /// Run one measurement of crosshash on a prepared folder (used internally).
     #[arg(long, hide = true, requires = "form")]
     measure: Option<PathBuf>,
-    /// How that measurement reads its texts.
+    /// Form of the texts in that measurement.
     #[arg(long, hide = true)]
     form: Option<Form>,
 }
 
-/// How texts are read.
+/// Form of the texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Form {
-    /// The words that are set.
+    /// Sparse: only the words of the text.
     Sparse,
-    /// A number for every word.
+    /// Dense: one value per word.
     Dense,
     /// A data set with a manifest, as `crosshash data synth` makes it.
     Streamed,
 }
 
-/// What one process measured; seconds and losses by epoch.
+/// Measurements of one process; seconds and losses by epoch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Measured {
     pub(super) who: String,
@@ -110,7 +110,7 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// Nothing yet, but what was used to get ready.
+    /// No epochs yet; the resources used for preparation.
     pub(super) fn new(who: &str) -> Measured {
         Measured {
             who: who.to_owned(),
@@ -145,7 +145,7 @@ fn against_peer(args: &Args) -> Result<()> {
     let folder = tempfile::tempdir()?;
     prepare(args, folder.path())?;
     let mut all: Vec<Vec<Measured>> = vec![Vec::new(); 2 + ALLOCATORS.len()];
-    let mut missing = args.no_peer.then(|| "left out by --no-peer".to_owned());
+    let mut missing = args.no_peer.then(|| "skipped (--no-peer)".to_owned());
     for round in 1..=args.rounds {
         say(format!("round {round} of {}", args.rounds));
         all[0].push(ours(args, folder.path(), Form::Sparse)?);
@@ -291,7 +291,7 @@ pub(super) fn made(root: Option<&Path>, n: usize, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The first items of MIRFlickr, again from the start where more are wanted.
+/// The first items of MIRFlickr, repeated if more are needed.
 fn real_tags(root: &Path, n: usize) -> Result<(Labels, Labels)> {
     let read = |file: &str| -> Result<Labels> {
         let path = root.join(file);
@@ -347,7 +347,7 @@ fn sparse(rows: &data::Dense) -> Result<Sparse> {
     Ok(out)
 }
 
-/// Ours, in a process of its own.
+/// Runs crosshash in its own process.
 fn ours(args: &Args, folder: &Path, form: Form) -> Result<Measured> {
     let name = form.to_possible_value().context("a form has a name")?;
     let (bits, batch) = (args.bits.to_string(), args.batch.to_string());
@@ -359,7 +359,7 @@ fn ours(args: &Args, folder: &Path, form: Form) -> Result<Measured> {
     )
 }
 
-/// PyTorch's; the inner error says why it cannot run.
+/// Runs PyTorch; the inner error is the reason why it cannot run.
 fn theirs(
     args: &Args,
     folder: &Path,
@@ -382,8 +382,8 @@ fn theirs(
 
 const RATE: f64 = 0.01;
 
-/// How PyTorch gets its memory: as it comes, and from a glibc that keeps what it has been given,
-/// as our allocator does.
+/// Allocator settings of PyTorch: default, and a glibc that keeps freed memory, as our allocator
+/// does.
 const ALLOCATORS: [(&str, &[(&str, &str)]); 2] = [
     ("", &[]),
     (
@@ -392,7 +392,7 @@ const ALLOCATORS: [(&str, &[(&str, &str)]); 2] = [
     ),
 ];
 
-/// Trains some epochs and times them.
+/// Trains a few epochs and measures them.
 fn measure(args: &Args, folder: &Path, form: Form) -> Result<Measured> {
     let settings = match form {
         Form::Streamed => {

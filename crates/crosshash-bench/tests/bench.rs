@@ -33,7 +33,7 @@ fn coefficients_without_a_peer() {
     assert_eq!((&rows[1]["items"], &rows[1]["labels"]), (&3000.into(), &81.into()));
     let sets = rows[1]["distinct_sets"].as_u64().unwrap();
     assert!(sets > 500 && sets < 3000, "{sets}");
-    assert_eq!(rows[1]["note"], "peer not asked for");
+    assert_eq!(rows[1]["note"], "peer disabled");
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn eval_without_a_peer() {
     let text = bench(&[&["eval"], &args[..]].concat());
     let json: Value = serde_json::from_str(&text).unwrap();
     assert!(json["crosshash"]["seconds"].as_f64().is_some_and(|s| s > 0.0));
-    assert_eq!(json["peer"]["missing"], "left out by --no-peer");
+    assert_eq!(json["peer"]["missing"], "skipped (--no-peer)");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Subcommand;
 
-/// Repeat an experiment of the paper: data in, table out.
+/// Reproduce an experiment of the paper.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -1,9 +1,9 @@
 //! `crosshash-bench reproduce sketch`: category-level retrieval between sketches and photos, the paper's
-//! table 1, on the subset of Sketchy that there is.
+//! table 1, on the available subset of Sketchy.
 //!
-//! The split is by source photo: a photo and all sketches drawn after it are on one side. One model
-//! is judged twice: in the paper's protocol the photos that are searched are those it was trained
-//! on, in the honest one they are the photos beside the query sketches, which it never saw.
+//! The split is by source photo: a photo and all its sketches are in the same part. One model is
+//! evaluated twice: in the paper's protocol the database is the training photos, in the other one
+//! the photos of the query part, which were not used for training.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,16 +24,16 @@ use crosshash_cli::fit::{fit, split};
 use crosshash_cli::progress::{Progress, say};
 use crosshash_cli::{file, interrupt};
 
-/// What is split how; the backbone is chosen here.
+/// The manifest with the split; the backbone is chosen here.
 const MANIFEST: &str = include_str!("../../../../configs/data/sketchy125.toml");
-/// The network of the frozen part.
+/// The frozen network.
 const BACKBONE: &str = "efficientnet-lite0";
-/// The network of the tuned part, and the file of its weights.
+/// The fine-tuned network and its weight file.
 const TUNED: [&str; 2] = ["alexnet-conv", "alexnet_conv.safetensors"];
 /// The cutoff of the paper's precision.
 const CUTOFF: usize = 200;
 
-/// Chosen by validation MAP at 64 bits, before any query was judged (docs/results.md); the
+/// Chosen by validation MAP at 64 bits, before any query was evaluated (docs/results.md); the
 /// coefficients are the paper's for single labels, q = u = 1.
 const FROZEN: &str = include_str!("../../../../configs/train/sketchy125.toml");
 const TUNING: &str = include_str!("../../../../configs/train/sketchy125-tune.toml");
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     data: PathBuf,
 
-    /// Folder for the results; made if it is not there.
+    /// Output folder; created if missing.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
@@ -65,15 +65,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "R,..", value_delimiter = ',', default_value = "32,64,128")]
     bits: Vec<usize>,
 
-    /// How many seeds each is trained with.
+    /// Number of seeds per setting.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seeds: u64,
 
-    /// Also tune AlexNet's convolutions on so many of the categories, 64 bits, one seed.
+    /// Also fine-tune AlexNet's convolutions on this number of categories (64 bits, one seed).
     #[arg(long, value_name = "CATEGORIES")]
     tune: Option<usize>,
 
-    /// Sets one key of every training, over the settings of the experiment.
+    /// Override a setting of every training (key=value).
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
@@ -81,7 +81,7 @@ pub(crate) struct Args {
     data_args: DataArgs,
 }
 
-/// One training and its judgements.
+/// One training and its evaluations.
 #[derive(Debug, Clone, Serialize)]
 struct Row {
     what: String,
@@ -91,18 +91,18 @@ struct Row {
     seconds: f64,
     best_epoch: Option<usize>,
     validation_map: Option<f64>,
-    judged: Vec<Judged>,
+    evaluated: Vec<Evaluated>,
 }
 
 #[derive(Debug, Clone, Serialize)]
-struct Judged {
+struct Evaluated {
     protocol: &'static str,
     direction: String,
     queries: usize,
     database: usize,
     map: f64,
     p_at_200: f64,
-    /// What P@200 could be at most: a category has fewer photos than 200.
+    /// Upper bound of P@200: a category has fewer than 200 photos.
     p_at_200_at_most: f64,
     chance: f64,
 }
@@ -187,7 +187,7 @@ fn tuned_weights(args: &Args) -> Result<PathBuf> {
     found.into_iter().next().context("--tune: no file of weights")
 }
 
-/// Trains once and judges twice; `None` if the user stopped it.
+/// Trains once and evaluates twice; `None` if the user stopped it.
 fn trained(what: &str, config: &Config, opened: &LoadedDataset) -> Result<Option<Row>> {
     let started = Instant::now();
     let split = split(opened, config.validation())?;
@@ -203,9 +203,9 @@ fn trained(what: &str, config: &Config, opened: &LoadedDataset) -> Result<Option
             ..coded.clone()
         })
         .collect();
-    let mut judged = Vec::new();
+    let mut evaluated = Vec::new();
     for (protocol, coded) in [("paper", &seen), ("unseen", &unseen)] {
-        let progress = Progress::new("judging directions", 4);
+        let progress = Progress::new("evaluating directions", 4);
         let options = Options { cutoffs: vec![CUTOFF], ..Options::default() };
         let directions = every_direction(coded, &options, &|done| progress.set(done))?;
         for direction in directions.iter().filter(|d| d.query != d.database) {
@@ -214,7 +214,7 @@ fn trained(what: &str, config: &Config, opened: &LoadedDataset) -> Result<Option
             let database = report.protocol.database;
             // Categories are of nearly one size: the mean number of relevant items.
             let relevant = report.chance * database as f64;
-            judged.push(Judged {
+            evaluated.push(Evaluated {
                 protocol,
                 direction: format!("{} -> {}", direction.query, direction.database),
                 queries: report.queries,
@@ -234,11 +234,11 @@ fn trained(what: &str, config: &Config, opened: &LoadedDataset) -> Result<Option
         seconds,
         best_epoch: fitted.best,
         validation_map: fitted.best.and_then(|best| fitted.history.epochs[best - 1].map),
-        judged,
+        evaluated,
     }))
 }
 
-/// Every so many-th category, with all its photos and sketches.
+/// Evenly spaced categories, with all their photos and sketches.
 fn some_categories(opened: LoadedDataset, count: usize) -> Result<LoadedDataset> {
     let names = opened.dataset.label_names().to_vec();
     let chosen: Vec<usize> = (0..count).map(|k| k * names.len() / count).collect();
@@ -254,7 +254,7 @@ fn some_categories(opened: LoadedDataset, count: usize) -> Result<LoadedDataset>
     Ok(LoadedDataset { dataset, ..opened })
 }
 
-/// How many categories have items.
+/// Number of categories with items.
 fn categories(dataset: &Dataset) -> usize {
     let mut used = vec![false; dataset.label_names().len()];
     for modality in dataset.modalities() {
@@ -290,9 +290,9 @@ fn table(rows: &[Row]) -> String {
     }
     for ((_, (what, categories, bits)), rows) in groups {
         let seconds = mean(rows.iter().map(|row| row.seconds));
-        for (at, first) in rows[0].judged.iter().enumerate() {
-            let of = |value: fn(&Judged) -> f64| {
-                rows.iter().map(move |row| value(&row.judged[at]))
+        for (at, first) in rows[0].evaluated.iter().enumerate() {
+            let of = |value: fn(&Evaluated) -> f64| {
+                rows.iter().map(move |row| value(&row.evaluated[at]))
             };
             let maps: Vec<f64> = of(|j| j.map).collect();
             let spread = match deviation(&maps) {
@@ -325,7 +325,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     all.iter().sum::<f64>() / all.len().max(1) as f64
 }
 
-/// The deviation of a sample; none of one value.
+/// Standard deviation of a sample; `None` for a single value.
 fn deviation(values: &[f64]) -> Option<f64> {
     let centre = mean(values.iter().copied());
     let squares: f64 = values.iter().map(|x| (x - centre).powi(2)).sum();
@@ -337,7 +337,7 @@ mod tests {
     use super::*;
 
     fn row(seed: u64, map: f64) -> Row {
-        let judged = Judged {
+        let evaluated = Evaluated {
             protocol: "unseen",
             direction: "sketch -> photo".into(),
             queries: 5,
@@ -355,7 +355,7 @@ mod tests {
             seconds: 2.0,
             best_epoch: None,
             validation_map: None,
-            judged: vec![judged],
+            evaluated: vec![evaluated],
         }
     }
 

@@ -1,4 +1,4 @@
-//! Codes for the benchmark of search.
+//! Synthetic codes for the search benchmark.
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -6,17 +6,17 @@ use crosshash_codes::{Bits, Codes};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-/// Chance of a flipped bit around a centre.
+/// Probability of a flipped bit around a centre.
 const FLIPS: f64 = 0.08;
-/// Items of a cluster.
+/// Items per cluster.
 const CLUSTER: usize = 1000;
 
-/// How codes are distributed.
+/// Distribution of the codes.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Data {
-    /// all bits by chance
+    /// uniformly random bits
     Random,
-    /// around centres, as trained models make them
+    /// clustered around centres, as codes of trained models
     Clustered,
 }
 

@@ -1,4 +1,4 @@
-//! Timing our indexes: CPU time by the process clock, the best of some rounds.
+//! Timing of the indexes: CPU time by the process clock, best of several rounds.
 
 use std::time::Instant;
 
@@ -9,13 +9,13 @@ use rayon::prelude::*;
 
 use super::Row;
 
-/// A setting is repeated for so many seconds, and at least so often.
+/// Minimum seconds and repetitions per setting.
 const SECONDS: f64 = 1.0;
 const ROUNDS: usize = 3;
-/// Passes over memory, of which the best counts, and places a thread reads side by side.
+/// Passes over memory, of which the best counts, and concurrent streams per thread.
 const PASSES: usize = 8;
 const STREAMS: usize = 8;
-/// Single queries asked one after the other in a round.
+/// Single queries per round, one after the other.
 const SINGLES: usize = 100;
 
 /// The settings to measure.
@@ -25,8 +25,8 @@ pub(super) struct Grid<'a> {
     pub(super) k: &'a [usize],
 }
 
-/// Rows of our indexes, all of them checked to answer alike; and for every `k` the distance of
-/// the k-th hit of every query, by which a peer's recall is judged.
+/// Rows of our indexes, whose results are checked to be equal; and for every `k` the distance of the
+/// k-th hit of every query, to compute the recall of a peer.
 pub(super) fn ours(
     indexes: &[String],
     database: &Codes,
@@ -79,7 +79,7 @@ pub(super) fn ours(
     Ok((rows, truth.iter().map(|all| all.iter().map(farthest).collect()).collect()))
 }
 
-/// Seconds a query by the clock and by the CPU.
+/// Wall and CPU seconds per query.
 fn time(index: &dyn Index, queries: &Codes, batch: usize, k: usize) -> Result<(f64, f64)> {
     let starts: Vec<usize> = match batch {
         1 => (0..queries.len().min(SINGLES)).collect(),
@@ -105,7 +105,7 @@ fn time(index: &dyn Index, queries: &Codes, batch: usize, k: usize) -> Result<(f
     Ok((wall, cpu))
 }
 
-/// CPU seconds of this process so far; seconds by the clock where there is no such clock.
+/// CPU seconds of this process so far; wall time where there is no such clock.
 fn cpu_seconds() -> f64 {
     #[cfg(unix)]
     {
@@ -121,8 +121,8 @@ fn cpu_seconds() -> f64 {
     }
 }
 
-/// Gigabytes that `threads` threads read in a second of their time, from more memory than caches
-/// usually hold: each at several places at once, for one place does not keep a core busy.
+/// Memory bandwidth of `threads` threads in GB/s, over more memory than caches usually hold. Each
+/// thread reads several streams, because one does not saturate a core.
 pub(super) fn bandwidth(threads: usize) -> f64 {
     let words = vec![1_u64; 1 << 26];
     let Ok(pool) = rayon::ThreadPoolBuilder::new().num_threads(threads).build() else {
@@ -139,7 +139,7 @@ pub(super) fn bandwidth(threads: usize) -> f64 {
     (words.len() * 8) as f64 / best * 1e-9
 }
 
-/// The sum of all words, read in streams side by side, a line of the cache at a time.
+/// The sum of all words, read in concurrent streams, one cache line at a time.
 fn sum(words: &[u64]) -> u64 {
     let (lines, rest) = words.as_chunks::<8>();
     let length = (lines.len() / STREAMS).max(1);

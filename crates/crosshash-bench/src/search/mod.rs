@@ -1,4 +1,4 @@
-//! `crosshash-bench search`: our indexes beside FAISS, on the same codes in the same run.
+//! `crosshash-bench search`: our indexes compared with FAISS, on the same codes in the same run.
 
 mod made;
 mod measure;
@@ -33,7 +33,7 @@ some rounds; single queries are asked one by one through all of them. FAISS runs
 it is installed; IVF (nprobe) and HNSW (efSearch) with the cheapest setting that reaches a recall of
 0.95, by distance. `ratio` is FAISS flat's CPU time over the row's.";
 
-/// Search speed against FAISS: queries a second, CPU time, recall, build time, memory.
+/// Compare search with FAISS: queries per second, CPU time, recall, build time, memory.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -43,19 +43,19 @@ pub(crate) struct Args {
     /// Numbers of items.
     #[arg(long, value_name = "N,N,..", value_delimiter = ',', default_values_t = [1_000_000])]
     items: Vec<usize>,
-    /// How codes are distributed.
+    /// Distribution of the codes.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Data::Random, Data::Clustered])]
     data: Vec<Data>,
-    /// Queries asked together.
+    /// Queries per batch.
     #[arg(long, value_name = "N,N,..", value_delimiter = ',', default_values_t = [1, 100, 1000])]
     batch: Vec<usize>,
-    /// Hits a query.
+    /// Hits per query.
     #[arg(short, value_name = "K,K,..", value_delimiter = ',', default_values_t = [10, 100])]
     k: Vec<usize>,
     /// Threads (--threads of the program is not used here).
     #[arg(long, value_name = "N,N,..", value_delimiter = ',', default_values_t = [1])]
     search_threads: Vec<usize>,
-    /// FAISS indexes to run beside: flat, ivf, hnsw (minutes a million to build).
+    /// FAISS indexes to compare with: flat, ivf, hnsw (takes minutes per million to build).
     #[arg(long, value_name = "NAME,..", value_delimiter = ',', default_values_t = ["flat".to_owned(), "ivf".to_owned()])]
     peers: Vec<String>,
     /// Our indexes.
@@ -64,7 +64,7 @@ pub(crate) struct Args {
     /// Everything: 10^6 and 10^7 items, 1 and 2 threads, HNSW at 10^6.
     #[arg(long)]
     full: bool,
-    /// Leave FAISS out.
+    /// Do not run FAISS.
     #[arg(long)]
     no_peer: bool,
     /// Seed of the data.
@@ -82,9 +82,9 @@ struct Row {
     threads: usize,
     batch: usize,
     k: usize,
-    /// Queries a second by the clock.
+    /// Queries per second (wall time).
     queries_per_second: f64,
-    /// CPU microseconds a query.
+    /// CPU microseconds per query.
     cpu_us: f64,
     recall: f64,
     build_seconds: f64,

@@ -1,5 +1,5 @@
-//! A plain HTTP client that keeps its connection: what the load generator and the tests ask with.
-//! No more than they need, so that it takes as little of the machine as can be.
+//! A minimal HTTP client with a persistent connection, for the load generator and the tests. It is
+//! small so that it uses little CPU time.
 
 use std::io::{BufRead as _, BufReader, Error, ErrorKind, Read as _, Result, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ pub(crate) struct Client {
     pub(crate) token: Option<String>,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -23,7 +23,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// A header by its name in small letters.
+    /// A header by its lower-case name.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
@@ -38,7 +38,7 @@ impl Reply {
 }
 
 impl Client {
-    /// Connects when it is asked first.
+    /// Connects with the first request.
     pub(crate) fn new(addr: SocketAddr) -> Client {
         Client { addr, stream: None, timeout: Duration::from_secs(60), token: None }
     }
@@ -53,7 +53,7 @@ impl Client {
         self.request(method, path, "content-type: application/json\r\n", body.as_bytes())
     }
 
-    /// Sends anything; `headers` are whole lines.
+    /// Sends a request; `headers` are complete lines.
     pub(crate) fn request(
         &mut self,
         method: &str,
@@ -74,7 +74,7 @@ impl Client {
         self.raw(&bytes)
     }
 
-    /// Sends these very bytes and reads one answer. A connection that the server closed since the
+    /// Sends exactly these bytes and reads one response. A connection that the server closed since the
     /// last request is opened again.
     pub(crate) fn raw(&mut self, bytes: &[u8]) -> Result<Reply> {
         let reused = self.stream.is_some();
@@ -119,7 +119,7 @@ impl Client {
     }
 }
 
-/// One answer, and whether the connection stays.
+/// Reads one response; returns whether the connection stays open.
 fn read(stream: &mut BufReader<TcpStream>) -> Result<(Reply, bool)> {
     let odd = |what: &str| Error::new(ErrorKind::InvalidData, what.to_owned());
     let mut line = String::new();
@@ -138,7 +138,7 @@ fn read(stream: &mut BufReader<TcpStream>) -> Result<(Reply, bool)> {
     let mut reply = Reply { status, headers, body: Vec::new() };
     let length = reply.header("content-length").map(str::parse::<usize>);
     if let Some(length) = length {
-        let length = length.map_err(|_| odd("a length that is no number"))?;
+        let length = length.map_err(|_| odd("content-length is not a number"))?;
         reply.body = vec![0; length];
         stream.read_exact(&mut reply.body)?;
     } else if reply.header("transfer-encoding").is_some() {

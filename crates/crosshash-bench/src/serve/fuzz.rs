@@ -1,4 +1,4 @@
-//! Malformed requests of every kind: what must be refused with a reason, and never stop the server.
+//! Malformed requests: each must be rejected with a reason and must not stop the server.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -18,19 +18,19 @@ use super::png::png;
 use super::server::Server;
 use crosshash_cli::progress::Progress;
 
-/// One request in so many is a giant.
+/// One request in this number is oversized.
 const GIANT_EVERY: usize = 500;
-/// Beyond the server's limit for a body.
+/// Above the server's body limit.
 const GIANT: usize = 17 << 20;
 
-/// What became of them.
+/// The results.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Fuzzed {
     pub(super) sent: usize,
     pub(super) by_kind: BTreeMap<&'static str, BTreeMap<String, usize>>,
-    /// Refusals without a reason in JSON: only those of the HTTP parser itself.
+    /// Rejections without a JSON reason: only those of the HTTP parser itself.
     pub(super) without_message: usize,
-    /// Answers of 500 and above, with what was sent.
+    /// Responses with status 500 and above, with their requests.
     pub(super) server_errors: Vec<String>,
     pub(super) alive: bool,
     /// Memory before, after the first fifth, and at the end.
@@ -39,7 +39,7 @@ pub(super) struct Fuzzed {
     pub(super) end_mib: f64,
 }
 
-/// What is known of the server.
+/// Facts about the server.
 struct Target {
     addr: SocketAddr,
     words: String,
@@ -51,7 +51,7 @@ struct Target {
 struct Shot {
     kind: &'static str,
     bytes: Vec<u8>,
-    /// Ends in the middle: nothing more will come.
+    /// Truncated: the connection ends in the middle of the request.
     cut: bool,
 }
 
@@ -100,7 +100,7 @@ pub(super) fn run(server: &mut Server, count: usize, seed: u64) -> Result<Fuzzed
     Ok(fuzzed)
 }
 
-/// Which modality takes words, which pictures; an item that is there.
+/// The modalities that accept texts and pictures, and an existing item.
 fn target(addr: SocketAddr) -> Result<Target> {
     let mut client = Client::new(addr);
     let models: Value = serde_json::from_slice(&client.get("/v1/models")?.body)?;
@@ -120,7 +120,7 @@ fn target(addr: SocketAddr) -> Result<Target> {
     Ok(Target { addr, words, pictures, id })
 }
 
-/// Sends what breaks off, and reads whatever is answered.
+/// Sends a truncated request and reads the response, if any.
 fn cut_off(addr: SocketAddr, bytes: &[u8]) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(addr).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
@@ -173,7 +173,7 @@ fn with_type(
     Shot { kind, bytes, cut: false }
 }
 
-/// Requests that would be answered, to be spoilt.
+/// Valid requests, to be mutated.
 fn good(target: &Target, rng: &mut ChaCha8Rng) -> (&'static str, &'static str, String) {
     let (words, pictures, id) = (&target.words, &target.pictures, &target.id);
     let all = [
@@ -234,7 +234,7 @@ fn mutated(target: &Target, rng: &mut ChaCha8Rng) -> Shot {
     with_type("mutated JSON", method, path, "application/json", &body)
 }
 
-/// JSON of any shape in any place.
+/// Replaces any value by JSON of any type.
 fn nonsense(target: &Target, rng: &mut ChaCha8Rng) -> Shot {
     let (method, path, body) = good(target, rng);
     let mut value: Value = serde_json::from_str(&body).unwrap_or(Value::Null);

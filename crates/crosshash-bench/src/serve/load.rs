@@ -1,4 +1,4 @@
-//! Load: as much as the server takes, or so many requests a second whatever it takes.
+//! Load: as many requests as the server handles, or a fixed rate.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::client::Client;
 
-/// What was measured.
+/// The measurement.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Measured {
     pub(super) requests: usize,
@@ -20,12 +20,12 @@ pub(super) struct Measured {
     pub(super) max_ms: f64,
 }
 
-/// Makes the body of the n-th request.
+/// Builds the body of the n-th request.
 pub(super) type Bodies<'a> = &'a (dyn Fn(usize) -> String + Sync);
 
 /// Sends searches over `connections` connections for some time. With a rate, the n-th is due at
-/// n / rate, and its time counts from when it was due: a slow answer delays those behind it, and
-/// they show it. Without, each connection asks again as soon as it has its answer.
+/// n / rate, and its latency counts from when it was due, so that the delay caused by a slow
+/// response is included. Without a rate, each connection sends the next request after each response.
 pub(super) fn run(
     addr: SocketAddr,
     connections: usize,
@@ -63,7 +63,7 @@ pub(super) fn run(
     });
     let seconds = start.elapsed().as_secs_f64();
     if failed.load(Ordering::Relaxed) || times.is_empty() {
-        bail!("the server did not answer everything; its message stands above");
+        bail!("the server did not answer all requests; see its message above");
     }
     times.sort_unstable_by(f64::total_cmp);
     let at = |share: f64| {

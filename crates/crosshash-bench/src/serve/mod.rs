@@ -1,5 +1,5 @@
-//! `crosshash-bench serve`: a server in a process of its own under load, malformed requests and
-//! time. It listens on this machine only, and every part is bounded.
+//! `crosshash-bench serve`: load, malformed requests and a soak test against a server in its own
+//! process. It listens on loopback only, and every part is bounded.
 
 mod client;
 mod fuzz;
@@ -34,11 +34,11 @@ Examples:
     crosshash-bench serve --run crosshash-demo --items 0 --seconds 0 --fuzz 10000
     crosshash-bench serve --run crosshash-demo --items 0 --seconds 0 --soak 600 --plot soak.svg";
 
-/// Measure a server: searches a second, latencies, refusals, memory.
+/// Measure a server: searches per second, latency, rejections, memory.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Items of the index that codes are searched in; 0 leaves this out.
+    /// Items of the index for code searches; 0 skips them.
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     items: usize,
 
@@ -46,39 +46,39 @@ pub(crate) struct Args {
     #[arg(long, value_name = "R", default_value_t = 64)]
     bits: usize,
 
-    /// Hits of each answer.
+    /// Results per response.
     #[arg(short, value_name = "K", default_value_t = 10)]
     k: usize,
 
-    /// A run with a text modality, for texts, --fuzz and --soak; what they insert stays in it.
+    /// A run with a text modality, for texts, --fuzz and --soak; inserted items remain in it.
     #[arg(long, value_name = "RUN")]
     run: Option<PathBuf>,
 
-    /// Seconds of each measurement of load; 0 leaves them out.
+    /// Seconds per load measurement; 0 skips them.
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(..=600))]
     seconds: u64,
 
-    /// Connections at once.
+    /// Number of concurrent connections.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u8).range(1..))]
     connections: u8,
 
-    /// The rate at which latency is measured, requests a second.
+    /// Request rate for the latency measurement, per second.
     #[arg(long, value_name = "N", default_value_t = 1500.0)]
     rate: f64,
 
-    /// So many malformed requests.
+    /// Number of malformed requests.
     #[arg(long, value_name = "N", requires = "run")]
     fuzz: Option<usize>,
 
-    /// Seconds of mixed load, with the memory of the server.
+    /// Seconds of the soak test: mixed load, with the memory of the server.
     #[arg(long, value_name = "S", requires = "run")]
     soak: Option<u64>,
 
-    /// Draws the memory.
+    /// Write a plot of the memory to this file.
     #[arg(long, value_name = "FILE.svg", requires = "soak")]
     plot: Option<PathBuf>,
 
-    /// Of the codes, queries and malformed requests.
+    /// Seed of codes, queries and malformed requests.
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
 
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(if refused { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Code searches: as many as it takes, then so many a second.
+/// Code searches: at full load, then at a fixed rate.
 fn codes(args: &Args) -> Result<Value> {
     let bits = Bits::new(args.bits)?;
     let half = args.items.div_ceil(2);
@@ -154,7 +154,7 @@ fn bodies(queries: &Codes, k: usize) -> Vec<String> {
     packed.chunks_exact(queries.bits().bytes()).map(body).collect()
 }
 
-/// The first modality of the default model that takes texts.
+/// The first modality of the default model that accepts texts.
 fn words(server: &Server) -> Result<String> {
     let models: Value =
         serde_json::from_slice(&Client::new(server.addr).get("/v1/models")?.body)?;
@@ -166,7 +166,7 @@ fn words(server: &Server) -> Result<String> {
     }
 }
 
-/// Text queries against every modality in turn.
+/// Text queries against each modality in turn.
 fn texts(args: &Args, run: &Path) -> Result<Value> {
     let server = Server::start(run)?;
     words(&server)?;

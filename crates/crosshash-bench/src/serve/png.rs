@@ -1,8 +1,8 @@
-//! Small PNG files that may lie about their size.
+//! Small PNG files whose header may declare a wrong size.
 
 use std::io::Write as _;
 
-/// A PNG file that says it is so large and holds so many bytes of packed zeros.
+/// A PNG file with a declared size and a number of bytes of compressed zeros.
 pub(super) fn png(width: u32, height: u32, zeros: usize) -> Vec<u8> {
     let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
     let mut chunk = |kind: &[u8; 4], data: &[u8]| {
@@ -25,7 +25,7 @@ pub(super) fn png(width: u32, height: u32, zeros: usize) -> Vec<u8> {
     file
 }
 
-/// A stream in zlib's form of stored blocks: no packing, but what a decoder reads.
+/// A zlib stream of stored (uncompressed) blocks.
 fn zip_deflate(out: &mut Vec<u8>) -> impl std::io::Write + '_ {
     struct Stored<'a>(&'a mut Vec<u8>);
     impl std::io::Write for Stored<'_> {

@@ -9,14 +9,14 @@ use anyhow::{Context as _, Result, bail};
 
 use crosshash_cli::memory::resident_bytes_of;
 
-/// A running server; it is stopped when this goes.
+/// A running server, stopped on drop.
 pub(super) struct Server {
     child: Child,
     pub(super) addr: SocketAddr,
 }
 
 impl Server {
-    /// Starts a server on any free port of this machine and waits until it answers.
+    /// Starts a server on a free local port and waits until it is ready.
     pub(super) fn start(place: &Path) -> Result<Server> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["program", "serve"])
@@ -48,14 +48,14 @@ impl Server {
         bail!("the server did not start: {said}");
     }
 
-    /// Memory it has in use.
+    /// Its resident memory.
     pub(super) fn resident_mib(&self) -> Option<f64> {
         let bytes = resident_bytes_of(&self.child.id().to_string())?;
         #[expect(clippy::cast_precision_loss, reason = "a size to be shown")]
         Some(bytes as f64 / f64::from(1 << 20))
     }
 
-    /// Whether it still runs.
+    /// Whether it is still running.
     pub(super) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }

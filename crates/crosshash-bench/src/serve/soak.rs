@@ -1,4 +1,4 @@
-//! The soak: mixed requests for a long time, and the memory of the server meanwhile.
+//! Soak test: mixed requests for a long time, with the memory of the server.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,42 +13,42 @@ use super::server::Server;
 use crosshash_cli::plot::lines::{self, Panel, Point, Series};
 use crosshash_cli::progress::Progress;
 
-/// Samples of the memory.
+/// Number of memory samples.
 const SAMPLES: u32 = 120;
-/// The first part, in which caches fill and threads start, is not counted.
+/// Warm-up share, in which caches fill and threads start; not counted.
 const WARM: f64 = 0.2;
-/// Ids that come and go.
+/// Number of ids that are inserted and deleted.
 const IDS: usize = 5_000;
 
-/// What was seen.
+/// The results.
 #[derive(Debug, Serialize)]
 pub(super) struct Soaked {
     seconds: f64,
     requests: usize,
     failed: usize,
-    /// Memory after the warm part, at the end, and the largest of all samples, in MiB.
+    /// Memory after warm-up, at the end, and the maximum, in MiB.
     start_mib: f64,
     end_mib: f64,
     most_mib: f64,
-    /// The slope of a line through the samples after the warm part, MiB an hour.
+    /// Slope of a line through the samples after warm-up, MiB per hour.
     mib_per_hour: f64,
 }
 
-/// Searches, inserts, deletes and looks at items of a run, from two connections.
+/// Searches, inserts, deletes and reads items of a run, over two connections.
 pub(super) fn run(
     server: &Server,
     time: Duration,
     words: &str,
     plot: Option<&Path>,
 ) -> Result<Soaked> {
-    let (asked, failed, over) =
+    let (sent, failed, over) =
         (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
     let mut samples: Vec<(f64, f64)> = Vec::new();
     let start = Instant::now();
     let work = || {
         let mut client = Client::new(server.addr);
         while !over.load(Ordering::Relaxed) {
-            let n = asked.fetch_add(1, Ordering::Relaxed);
+            let n = sent.fetch_add(1, Ordering::Relaxed);
             match step(&mut client, n, words) {
                 Ok(status) if status < 400 || status == 404 => {}
                 _ => {
@@ -74,7 +74,7 @@ pub(super) fn run(
     });
     if let Some(path) = plot {
         let points = samples.iter().map(|&(x, y)| Point { x: x / 60.0, y, spread: 0.0 });
-        let name = format!("{} requests", asked.load(Ordering::Relaxed));
+        let name = format!("{} requests", sent.load(Ordering::Relaxed));
         let series = Series { name, points: points.collect(), mark: None };
         let floor = Series {
             name: "0".into(),
@@ -93,7 +93,7 @@ pub(super) fn run(
     let mib = |sample: Option<&(f64, f64)>| sample.map_or(f64::NAN, |s| s.1);
     Ok(Soaked {
         seconds: start.elapsed().as_secs_f64(),
-        requests: asked.load(Ordering::Relaxed),
+        requests: sent.load(Ordering::Relaxed),
         failed: failed.load(Ordering::Relaxed),
         start_mib: mib(warm.first()),
         end_mib: mib(warm.last()),
@@ -102,7 +102,7 @@ pub(super) fn run(
     })
 }
 
-/// The slope of the line that fits best.
+/// The slope of the least-squares line.
 fn slope(points: &[(f64, f64)]) -> f64 {
     let n = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;
@@ -112,7 +112,7 @@ fn slope(points: &[(f64, f64)]) -> f64 {
     both / square.max(f64::MIN_POSITIVE)
 }
 
-/// One request of the mix; its status.
+/// Sends one request of the mix; returns its status.
 fn step(client: &mut Client, n: usize, words: &str) -> std::io::Result<u16> {
     let id = format!("soak {}", n % IDS);
     let text = format!("cat {} dog {}", n % 97, n % 13);
