@@ -63,7 +63,7 @@ fn numbers_by_hand() {
 }
 
 #[test]
-fn flags_without_effect_and_labels_without_negatives_are_said() {
+fn flags_without_effect_and_labels_without_negatives_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     fs_err::write(folder.path().join("labels.txt"), "0 1\n0\n0 1\n").unwrap();
     let run = |more: &[&str]| {

@@ -37,7 +37,7 @@ fn compare(data: &str, out: &Path) -> Output {
 }
 
 #[test]
-fn methods_are_listed_with_what_they_need() {
+fn methods_are_listed_with_their_requirements() {
     let out = crosshash(&["methods"]);
     assert!(out.status.success());
     let listed = text(&out.stdout);
@@ -51,7 +51,7 @@ fn methods_are_listed_with_what_they_need() {
 }
 
 #[test]
-fn a_comparison_leaves_tables_and_figures_and_goes_on() {
+fn a_comparison_writes_tables_and_figures_and_resumes() {
     let folder = tempfile::tempdir().unwrap();
     let data = made(folder.path());
     let out = compare(&data, folder.path());
@@ -89,7 +89,7 @@ fn a_comparison_leaves_tables_and_figures_and_goes_on() {
 }
 
 #[test]
-fn what_is_wrong_is_said_before_any_training() {
+fn errors_are_reported_before_any_training() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().display().to_string();
     for (more, wanted) in [

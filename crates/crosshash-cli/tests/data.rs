@@ -24,7 +24,7 @@ fn write(dir: &Path, files: &[(&str, &str)]) {
 }
 
 #[test]
-fn synthetic_data_are_the_same_by_seed_and_what_was_asked() {
+fn synthetic_data_depend_on_the_seed_and_match_the_arguments() {
     let dir = tempfile::tempdir().unwrap();
     let make = |name: &str, seed: &str| {
         let out = dir.path().join(name);
@@ -74,7 +74,7 @@ fn synthetic_data_are_the_same_by_seed_and_what_was_asked() {
 
 /// Rows with a common label are closer than rows without, in every modality.
 #[test]
-fn the_labels_can_be_told_from_every_modality() {
+fn the_labels_can_be_predicted_from_every_modality() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().to_str().unwrap();
     done(&[
@@ -113,7 +113,7 @@ fn the_labels_can_be_told_from_every_modality() {
 }
 
 #[test]
-fn the_report_puts_warnings_first_and_says_what_is_left_out() {
+fn the_report_lists_warnings_first_and_dropped_items() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = "items = { table = \"t.tsv\", id = \"id\" }\nlabels.column = \"label\"\n\
         modality.text.text = \"text\"\n\
@@ -207,7 +207,7 @@ fn files_of_other_programs_are_imported() {
 }
 
 #[test]
-fn what_fails_leaves_no_empty_folder() {
+fn failures_leave_no_empty_folder() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), &[("src/notes.txt", "nothing to import")]);
     let (source, out) = (dir.path().join("src"), dir.path().join("out"));
@@ -219,7 +219,7 @@ fn what_fails_leaves_no_empty_folder() {
 }
 
 #[test]
-fn bad_input_ends_with_2_and_says_where() {
+fn bad_input_exits_with_2_and_names_the_place() {
     let dir = tempfile::tempdir().unwrap();
     let manifest = "items = { table = \"t.csv\", id = \"id\" }\nlabels.column = \"label\"\n\
         modality.text.text = \"text\"\n";

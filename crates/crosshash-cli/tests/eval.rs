@@ -134,7 +134,7 @@ fn json_carries_the_values_worked_out_by_hand() {
 }
 
 #[test]
-fn every_way_to_hand_in_codes_and_labels_gives_the_same_answer() {
+fn every_input_format_gives_the_same_result() {
     let problem = Problem::new();
     let wanted = problem.json(FILES, &[])["map"].clone();
     let packed = |name: &str, codes: &Codes, order| {
@@ -192,7 +192,7 @@ fn the_table_is_for_people_and_the_plot_is_svg() {
 }
 
 #[test]
-fn bad_input_is_refused_with_a_sentence() {
+fn bad_input_is_rejected_with_a_message() {
     let problem = Problem::new();
     let npy = |descr: &str, shape: &str, data: &[u8]| {
         let text =
@@ -288,7 +288,7 @@ fn bad_input_is_refused_with_a_sentence() {
 }
 
 #[test]
-fn a_plot_that_cannot_be_written_is_said_and_leaves_nothing() {
+fn a_plot_that_cannot_be_written_is_an_error_and_leaves_no_file() {
     let problem = Problem::new();
     let plot = problem.path("no/such/folder.svg");
     let text = problem.refused(FILES, &["--plot", &plot.display().to_string()]);
@@ -310,7 +310,7 @@ fn help_has_examples() {
 
 /// The files of the folder under test never hold anything but what was put there.
 #[test]
-fn nothing_is_left_behind() {
+fn no_temporary_files_remain() {
     let problem = Problem::new();
     let list = |folder: &Path| {
         let mut names: Vec<_> = fs_err::read_dir(folder)

@@ -134,7 +134,7 @@ fn from_pictures_to_codes_and_back_by_a_picture() {
 }
 
 #[test]
-fn what_is_missing_is_said_with_what_to_do() {
+fn missing_inputs_are_reported_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path();
     pictures(folder);
@@ -239,7 +239,7 @@ fn fetch(folder: &Path, code: i32, backbone: &str, client: &str, script: &str) -
 
 #[cfg(unix)]
 #[test]
-fn fetching_checks_what_arrives_and_reports_a_client_that_fails() {
+fn fetching_verifies_files_and_reports_failed_clients() {
     let dir = tempfile::tempdir().unwrap();
     let stderr = fetch(dir.path(), 2, "wordllama", "pip", "echo no route >&2; exit 3");
     assert!(stderr.contains("no route"), "the client's own message: {stderr}");

@@ -34,7 +34,7 @@ fn pairs(wanted: &[(&str, u64)]) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn an_index_lives() {
+fn an_index_is_built_changed_searched_and_exported() {
     let dir = tempfile::tempdir().unwrap();
     let (index, query) = (path(dir.path(), "x.index"), path(dir.path(), "q.npy"));
     let (database, labels) = (path(dir.path(), "d.npy"), path(dir.path(), "y.txt"));
@@ -120,7 +120,7 @@ fn an_index_lives() {
 }
 
 #[test]
-fn refusals_exit_with_two_and_say_what_to_do() {
+fn errors_exit_with_2_and_suggest_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let (index, query) = (path(dir.path(), "x.index"), path(dir.path(), "q.npy"));
     npy::write_packed(query.as_ref(), &codes(&[5, 6]), BitOrder::Lsb).unwrap();

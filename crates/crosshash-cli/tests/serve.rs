@@ -127,7 +127,7 @@ fn described(document: &Value, path: &str, method: &str, reply: &serving::Reply)
 }
 
 #[test]
-fn every_path_answers_as_its_document_says() {
+fn every_path_matches_the_openapi_document() {
     let (_dir, run) = run();
     let server = Server::start(&run, &[]);
     let mut client = server.client();
@@ -233,7 +233,7 @@ fn every_path_answers_as_its_document_says() {
 }
 
 #[test]
-fn queries_of_every_form_find_what_they_should() {
+fn queries_of_every_kind_return_the_expected_items() {
     let (_dir, run) = run();
     let server = Server::start(&run, &[]);
     let mut client = server.client();
@@ -390,7 +390,7 @@ fn queries_of_every_form_find_what_they_should() {
 }
 
 #[test]
-fn refusals_say_what_where_and_what_to_do() {
+fn errors_name_the_problem_the_place_and_a_remedy() {
     let (_dir, run) = run();
     let server = Server::start(&run, &["--max-body", "1", "--max-seconds", "1"]);
     let mut client = server.client();
@@ -487,7 +487,7 @@ fn refusals_say_what_where_and_what_to_do() {
 }
 
 #[test]
-fn a_token_is_needed_where_others_can_come_in() {
+fn a_token_is_required_on_public_addresses() {
     let (dir, run) = run();
     let output = Command::new(env!("CARGO_BIN_EXE_crosshash"))
         .args(["serve", run.to_str().unwrap(), "--addr", "0.0.0.0:0"])

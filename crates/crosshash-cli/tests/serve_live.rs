@@ -26,7 +26,7 @@ fn item(client: &mut Client, id: &str) -> Value {
 }
 
 #[test]
-fn items_come_change_and_go_and_outlive_the_server() {
+fn items_are_inserted_updated_deleted_and_persist() {
     let (_dir, run) = run();
     let mut server = Server::start(&run, &[]);
     let mut client = server.client();
@@ -212,7 +212,7 @@ fn put_in_place(from: &Path, to: &Path) {
 /// A model is replaced by another one and comes back; after every restart all that was
 /// acknowledged is there, and what was deleted is not.
 #[test]
-fn models_that_come_back_keep_every_inserted_item() {
+fn models_that_are_restored_keep_every_inserted_item() {
     let (dir, run) = run();
     let (first, other) = (dir.path().join("first"), dir.path().join("other"));
     train(&other, 7);

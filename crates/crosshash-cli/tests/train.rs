@@ -123,7 +123,7 @@ fn a_run_folder_is_complete() {
 /// Stopped by Ctrl-C within an epoch, a run goes on to the same bytes.
 #[cfg(unix)]
 #[test]
-fn an_interrupted_run_goes_on_exactly() {
+fn an_interrupted_run_resumes_exactly() {
     use std::io::{BufRead as _, BufReader};
     let dir = tempfile::tempdir().unwrap();
     let data = made(dir.path());
@@ -251,7 +251,7 @@ fn divergence_keeps_the_last_checkpoint() {
 }
 
 #[test]
-fn a_sweep_varies_goes_on_and_draws() {
+fn a_sweep_varies_settings_resumes_and_plots() {
     let dir = tempfile::tempdir().unwrap();
     let data = made(dir.path());
     let out = path(dir.path(), "sweep");
@@ -419,7 +419,7 @@ fn bad_settings_write_nothing() {
 }
 
 #[test]
-fn the_demo_leaves_a_page_and_beats_the_baselines() {
+fn the_demo_writes_a_page_and_beats_the_baselines() {
     let dir = tempfile::tempdir().unwrap();
     let out = path(dir.path(), "demo");
     let json = done(&[

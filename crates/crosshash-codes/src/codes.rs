@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn nan_is_refused_with_its_place() {
+    fn nan_is_rejected_with_its_place() {
         let err = Codes::from_signs(Bits::new(2).unwrap(), &[1.0, 1.0, -1.0, f32::NAN]);
         assert_eq!(err.unwrap_err().to_string(), "row 1, column 1: NaN is not a bit");
     }

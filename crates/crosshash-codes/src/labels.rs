@@ -265,7 +265,7 @@ mod tests {
         #![proptest_config(fixed(256))]
 
         #[test]
-        fn rows_hold_what_was_put_in(
+        fn rows_keep_their_labels(
             classes in 1_usize..200,
             rows in prop::collection::vec(prop::collection::btree_set(0_u32..200, 0..12), 0..12),
         ) {

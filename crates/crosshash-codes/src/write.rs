@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_leaves_the_old_file_and_no_litter() {
+    fn a_failure_keeps_the_old_file_and_leaves_no_temporary_files() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         atomically(&path, |out| Ok(out.write_all(b"old")?)).unwrap();

@@ -43,7 +43,7 @@ proptest! {
     #![proptest_config(fixed(24))]
 
     #[test]
-    fn every_format_gives_back_what_it_keeps(
+    fn every_format_round_trips(
         bits in 1_usize..140, n in 1_usize..20, names in any::<bool>(), seed in any::<u64>(),
     ) {
         let dir = tempfile::tempdir().unwrap();
@@ -71,7 +71,7 @@ proptest! {
     }
 
     #[test]
-    fn mutated_files_are_refused_or_read_but_never_panic(
+    fn mutated_files_are_rejected_or_read_but_never_panic(
         which in 0..FORMATS.len(), at in any::<prop::sample::Index>(), byte in any::<u8>(),
         cut in any::<prop::sample::Index>(),
     ) {
@@ -89,7 +89,7 @@ proptest! {
 }
 
 #[test]
-fn refusals_name_the_place() {
+fn errors_name_the_place() {
     let dir = tempfile::tempdir().unwrap();
     let refused = |name: &str, text: &str| {
         let path = dir.path().join(name);

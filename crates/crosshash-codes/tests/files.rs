@@ -150,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn mutated_code_files_are_refused_or_read_but_never_panic(
+    fn mutated_code_files_are_rejected_or_read_but_never_panic(
         seed in any::<u64>(), names in any::<bool>(),
         edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in prop::option::of(any::<prop::sample::Index>()),
@@ -220,7 +220,7 @@ proptest! {
     }
 
     #[test]
-    fn label_text_is_read_or_refused(text in "[0-9 ,;\\-a\n]{0,60}") {
+    fn label_text_is_read_or_rejected(text in "[0-9 ,;\\-a\n]{0,60}") {
         let folder = Folder::new();
         let path = folder.put("labels.txt", text.as_bytes());
         if let Ok(labels) = read::labels(&path) {
@@ -230,7 +230,7 @@ proptest! {
 }
 
 #[test]
-fn refusals_name_the_file_and_the_remedy() {
+fn errors_name_the_file_and_the_remedy() {
     let folder = Folder::new();
     let any = CodeOptions::default();
     let refused = |bytes: &[u8], options: &CodeOptions| {
@@ -296,7 +296,7 @@ fn refusals_name_the_file_and_the_remedy() {
 }
 
 #[test]
-fn packed_beside_unpacked_needs_the_bit_order_unless_the_padding_tells() {
+fn packed_and_unpacked_codes_need_the_bit_order_unless_the_padding_determines_it() {
     let folder = Folder::new();
     let (packed, plain) = (folder.path("p.npy"), folder.path("m.npy"));
     let codes = random_codes(32, 40, 5);
@@ -317,7 +317,7 @@ fn packed_beside_unpacked_needs_the_bit_order_unless_the_padding_tells() {
 }
 
 #[test]
-fn label_refusals_name_the_place() {
+fn label_errors_name_the_place() {
     let folder = Folder::new();
     let refused = |name: &str, bytes: &[u8]| {
         let path = folder.put(name, bytes);

@@ -420,7 +420,7 @@ fn flipped_bits_are_detected_or_without_effect() {
 
 /// A segment with valid checksums whose sections do not fit is refused, not trusted.
 #[test]
-fn crafted_segments_are_refused() {
+fn crafted_segments_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
     let path = dir.path().join("00000002.segment");
@@ -507,7 +507,7 @@ fn unknown_sections_are_ignored_if_they_are_optional() {
 
 /// An index of the previous version is refused with its version.
 #[test]
-fn old_versions_are_refused() {
+fn old_versions_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let line = "{\"format\":\"crosshash index\",\"version\":1,\"commit\":1,\"bits\":64}";
     let sum = xxhash_rust::xxh3::xxh3_64(line.as_bytes());

@@ -399,7 +399,7 @@ fn skipping_queries_without_relevant_items_is_a_named_choice() {
 }
 
 #[test]
-fn a_query_with_far_more_labels_than_any_item_shares_is_judged_right() {
+fn a_query_with_far_more_labels_than_any_item_shares_is_evaluated_correctly() {
     let bits = Bits::new(1).unwrap();
     let all: Vec<u32> = (0..3000).collect();
     let problem = Problem {

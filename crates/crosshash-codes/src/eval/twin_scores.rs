@@ -390,7 +390,7 @@ fn zeros_of_either_sign_are_tied() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn mismatched_sizes_are_rejected() {
     let codes = Codes::from_bools(Bits::new(2).unwrap(), &[true; 4]).unwrap();
     let other = Codes::from_bools(Bits::new(3).unwrap(), &[true; 3]).unwrap();
     let text = |err: crate::Error| err.to_string();

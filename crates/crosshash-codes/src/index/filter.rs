@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_mean_what_they_say() {
+    fn expressions_select_the_expected_items() {
         assert_eq!(
             parse("label in (3, 5) and not label in (8)"),
             "And([Label([3, 5]), Not(Label([8]))])"
@@ -434,7 +434,7 @@ mod tests {
         #![proptest_config(fixed(256))]
 
         #[test]
-        fn what_is_typed_is_parsed(filter in expression()) {
+        fn displayed_expressions_are_parsed(filter in expression()) {
             prop_assert_eq!(Filter::parse(&typed(&filter), 9, &[]).unwrap(), filter);
         }
 

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_and_large_arrays_hold_what_is_put_in() {
+    fn small_and_large_arrays_keep_their_values() {
         for len in [0, 5, SMALL] {
             let mut values = HugeVec::<u32>::zeroed(len);
             assert_eq!(values.len(), len);

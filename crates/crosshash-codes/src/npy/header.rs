@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_numpy_writes_is_read() {
+    fn numpy_headers_are_read() {
         for (text, descr, fortran_order, shape) in [
             (
                 "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }",
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_texts_are_refused() {
+    fn damaged_texts_are_rejected() {
         for text in [
             "",
             "{",
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_header_comes_back_aligned() {
+    fn a_written_header_is_read_back_and_aligned() {
         for shape in [&[][..], &[5], &[5, 6], &[1, 2, 3]] {
             let mut bytes = Vec::new();
             Header::write(&mut bytes, "<f8", shape).unwrap();

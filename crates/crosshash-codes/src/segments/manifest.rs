@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manifest_is_whole_or_refused() {
+    fn a_manifest_is_complete_or_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let mut manifest = Manifest::new(Bits::new(64).unwrap(), 7);
         manifest.label_names = vec!["a \"b\"\n\u{e9}".into()];

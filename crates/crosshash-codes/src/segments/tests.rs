@@ -161,7 +161,7 @@ fn one_writer_many_readers() {
 }
 
 #[test]
-fn refusals_say_what_to_do() {
+fn errors_suggest_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let err = Writer::open(dir.path()).err().unwrap().to_string();
     assert!(err.contains("is not the folder of an index"), "{err}");

@@ -181,7 +181,7 @@ mod tests {
         #![proptest_config(fixed(256))]
 
         #[test]
-        fn every_kernel_finds_what_the_plain_count_finds(
+        fn every_kernel_matches_the_plain_count(
             width in 1_usize..=9,
             n in 0_usize..300,
             near in 0_u64..8,
