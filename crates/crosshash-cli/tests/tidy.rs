@@ -90,7 +90,7 @@ const TABLES: [(&str, &str, &[&str]); 7] = [
 ];
 
 /// Names of types, functions and files that were replaced by those of the field.
-const OLD_TYPES: [&str; 27] = [
+const OLD_TYPES: [&str; 30] = [
     "About",
     "Answer",
     "Ask",
@@ -101,10 +101,12 @@ const OLD_TYPES: [&str; 27] = [
     "Fault",
     "Fitting",
     "Generation",
+    "Given",
     "Hardly",
     "Large",
     "Learner",
     "LeftOut",
+    "Look",
     "Opened",
     "Origin",
     "Places",
@@ -118,10 +120,11 @@ const OLD_TYPES: [&str; 27] = [
     "Takes",
     "Thought",
     "Watch",
+    "Wish",
 ];
 const OLD_FUNCTIONS: [&str; 9] =
     ["hear", "nearer", "owe", "settle", "steer", "think", "times", "turned", "unwatched"];
-const OLD_FILES: [&str; 13] = [
+const OLD_FILES: [&str; 15] = [
     "asking",
     "assemble",
     "balls",
@@ -133,8 +136,10 @@ const OLD_FILES: [&str; 13] = [
     "opening",
     "product",
     "real",
+    "recipe",
     "shelf",
     "tune",
+    "walk",
 ];
 
 /// Hosts that code and documents may name: local addresses, examples, schemas, sources of weights.

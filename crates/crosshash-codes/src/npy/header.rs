@@ -37,7 +37,7 @@ pub struct Header {
 
 /// A number type and its byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Number {
+pub struct DType {
     /// The type.
     pub kind: Kind,
     /// Whether the most significant byte comes first.
@@ -79,7 +79,7 @@ impl Header {
     }
 
     /// The element type, if it is a number that is read here.
-    pub fn number(&self) -> Option<Number> {
+    pub fn number(&self) -> Option<DType> {
         let plain = self.descr.trim_matches(['\'', '"']);
         let (order, rest) = plain.split_at_checked(1)?;
         let big_endian = match order {
@@ -96,7 +96,7 @@ impl Header {
             ("f", size @ (2 | 4 | 8)) => Kind::Float(size),
             _ => return None,
         };
-        Some(Number { kind, big_endian })
+        Some(DType { kind, big_endian })
     }
 
     /// Writes the header of an array stored row by row, padded so that the data are aligned.
@@ -318,7 +318,7 @@ mod tests {
             assert_eq!((&header.shape[..], header.length), (shape, bytes.len()));
             assert_eq!(header.length % ALIGN, 0);
             let number = header.number().unwrap();
-            assert_eq!(number, Number { kind: Kind::Float(8), big_endian: false });
+            assert_eq!(number, DType { kind: Kind::Float(8), big_endian: false });
         }
     }
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use half::f16;
 
-pub use header::{Header, MAGIC, Number};
+pub use header::{DType, Header, MAGIC};
 
 use crate::write::atomically;
 use crate::{BitOrder, Codes, Error, Labels, Result};
@@ -21,7 +21,7 @@ const BLOCK: usize = 1 << 14;
 /// An opened `.npy` file whose header has been read and checked against its size.
 pub struct Npy {
     header: Header,
-    number: Number,
+    number: DType,
     data: BufReader<Box<dyn Read>>,
 }
 
@@ -168,7 +168,7 @@ impl Kind {
     }
 }
 
-impl Number {
+impl DType {
     /// The value in as many bytes as it takes; NaN if there are not as many.
     fn value(self, bytes: &[u8]) -> f64 {
         let mut eight = [0; 8]; // little-endian

@@ -11,7 +11,7 @@ use super::manifest::{
     ArrayFile, Group, Items, LabelSource, Manifest, ModalitySource, Names,
 };
 use super::read::{self, ColumnSpec, Table};
-use super::resolve::{self, Given};
+use super::resolve::{self, ReadLabels};
 use super::{
     Dataset, Dense, Dropped, Features, Modality, ReadLimits, Split, SplitSpec, Texts, emoji,
 };
@@ -164,7 +164,7 @@ pub(super) struct Source {
     pub(super) name: String,
     pub(super) ids: Vec<String>,
     pub(super) features: Features,
-    pub(super) labels: Given,
+    pub(super) labels: ReadLabels,
     groups: Option<Vec<String>>,
     marks: Option<Vec<String>>,
 }
@@ -291,7 +291,7 @@ impl PartOf<'_> {
         let features = if whole { features } else { features.select(&kept) };
         let table = table.map(|(table, _)| table);
         let path = self.items().map(|items| self.root.join(&items.table));
-        let labels = Given::read(
+        let labels = ReadLabels::read(
             self.label_source()?,
             self.root,
             table.zip(path),

@@ -21,7 +21,7 @@ const MAX_LABELS: usize = 1 << 20;
 const LABEL_BYTES: usize = 4096;
 
 /// Labels as read from files, one list per item.
-pub(super) enum Given {
+pub(super) enum ReadLabels {
     /// Names, with the location of each item for error messages.
     Names {
         rows: Vec<Vec<String>>,
@@ -38,7 +38,7 @@ pub(super) enum Given {
     },
 }
 
-impl Given {
+impl ReadLabels {
     /// Reads the labels of the items in these rows.
     pub(super) fn read(
         source: &LabelSource,
@@ -48,7 +48,7 @@ impl Given {
         rows: &[usize],
         ids: &[String],
         budget: &Budget,
-    ) -> Result<Given> {
+    ) -> Result<ReadLabels> {
         let ways = [source.column.is_some(), source.matrix.is_some(), source.folder];
         if ways.iter().filter(|&&given| given).count() != 1 {
             return Err(Error::content(
@@ -82,7 +82,7 @@ impl Given {
         let places: Vec<Place> = rows.iter().map(|&row| table.place(row)).collect();
         let column = columns.join(", ");
         if !source.numbers {
-            return Ok(Given::Names { rows: named, places, path: Some(path), column });
+            return Ok(ReadLabels::Names { rows: named, places, path: Some(path), column });
         }
         let number = |(name, place): (&String, Place)| {
             name.parse::<u32>().map_err(|_| {
@@ -95,7 +95,7 @@ impl Given {
             .zip(&places)
             .map(|(row, &place)| row.iter().map(|name| number((name, place))).collect())
             .collect::<Result<_>>()?;
-        Ok(Given::Numbers { rows, places, path: Some(path), classes: None })
+        Ok(ReadLabels::Numbers { rows, places, path: Some(path), classes: None })
     }
 }
 
@@ -145,7 +145,7 @@ fn lay_out(
     };
     let mut labels = Labels::from_indices(names.len(), Vec::<Vec<u32>>::new())?;
     match &source.labels {
-        Given::Names { rows, places, path, column } => {
+        ReadLabels::Names { rows, places, path, column } => {
             for (row, &place) in rows.iter().zip(places) {
                 let number = |name: &String| {
                     known.get(name.as_str()).copied().ok_or_else(|| {
@@ -159,7 +159,7 @@ fn lay_out(
                 labels.push(&row.iter().map(number).collect::<Result<Vec<u32>>>()?)?;
             }
         }
-        Given::Numbers { rows, places, path, classes } => {
+        ReadLabels::Numbers { rows, places, path, classes } => {
             if let Some(classes) =
                 classes.filter(|&classes| given && classes != names.len())
             {
@@ -209,10 +209,10 @@ fn found_names(sources: &[Source]) -> Result<Vec<String>> {
     let mut numbers = 0_usize;
     for source in sources {
         match &source.labels {
-            Given::Names { rows, .. } => {
+            ReadLabels::Names { rows, .. } => {
                 named.extend(rows.iter().flatten().map(String::as_str))
             }
-            Given::Numbers { rows, classes, .. } => {
+            ReadLabels::Numbers { rows, classes, .. } => {
                 let most = rows.iter().flatten().max().map_or(0, |&most| most as usize + 1);
                 numbers = numbers.max(classes.unwrap_or(most));
             }
@@ -234,7 +234,7 @@ fn found_names(sources: &[Source]) -> Result<Vec<String>> {
     }
 }
 
-fn folders(ids: &[String]) -> Result<Given> {
+fn folders(ids: &[String]) -> Result<ReadLabels> {
     let class = |(row, id): (usize, &String)| match id.split_once('/') {
         Some((class, _)) => Ok(vec![class.to_owned()]),
         None => {
@@ -244,7 +244,7 @@ fn folders(ids: &[String]) -> Result<Given> {
     };
     let rows = ids.iter().enumerate().map(class).collect::<Result<_>>()?;
     let places = (0..ids.len()).map(Place::Row).collect();
-    Ok(Given::Names { rows, places, path: None, column: "folder".into() })
+    Ok(ReadLabels::Names { rows, places, path: None, column: "folder".into() })
 }
 
 /// The labels of each row; an empty cell is an unlabelled item.
@@ -287,7 +287,7 @@ fn matrix(
     rows: &[usize],
     numbers: bool,
     path: Option<PathBuf>,
-) -> Result<Given> {
+) -> Result<ReadLabels> {
     if features.len() != total {
         return Err(Error::content(format!(
             "the matrix has {} rows, there are {total} items; there must be one row per item",
@@ -318,7 +318,7 @@ fn matrix(
         _ => return Err(Error::content("labels must be a dense or sparse matrix")),
     };
     let classes = (!numbered).then_some(classes);
-    Ok(Given::Numbers { rows: found, places, path, classes })
+    Ok(ReadLabels::Numbers { rows: found, places, path, classes })
 }
 
 fn dense_row(row: &[f32], at: usize) -> Result<Vec<u32>> {

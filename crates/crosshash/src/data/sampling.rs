@@ -81,7 +81,7 @@ fn first_that_fit(units: &[Unit], count: usize) -> Vec<bool> {
 }
 
 /// What a subset still needs: ids in total, and ids of each label.
-struct Wish {
+struct Quota {
     ids: f64,
     labels: Vec<f64>,
 }
@@ -102,17 +102,17 @@ fn stratified(
         }
     }
     let share = count as f64 / (total.max(1)) as f64;
-    let wish = |share: f64, ids: usize| Wish {
+    let quota = |share: f64, ids: usize| Quota {
         ids: ids as f64,
         labels: weight.iter().map(|w| w * share).collect(),
     };
-    let mut wishes = [wish(share, count), wish(1.0 - share, total - count)];
+    let mut wishes = [quota(share, count), quota(1.0 - share, total - count)];
     let mut chosen: Vec<Option<bool>> = vec![None; units.len()];
     let mut open: Vec<usize> = holders.iter().map(Vec::len).collect();
     let mut place = |at: usize, label: Option<usize>, open: &mut Vec<usize>| {
         let unit = &units[at];
         let drawn = prefers_first(&wishes, unit, label, rng);
-        let wish = &mut wishes[usize::from(!drawn)];
+        let quota = &mut wishes[usize::from(!drawn)];
         wish.ids -= unit.ids as f64;
         for &label in &unit.labels {
             wish.labels[label] -= unit.ids as f64;
@@ -138,7 +138,7 @@ fn stratified(
 }
 
 fn prefers_first(
-    [first, rest]: &[Wish; 2],
+    [first, rest]: &[Quota; 2],
     unit: &Unit,
     label: Option<usize>,
     rng: &mut ChaCha8Rng,
