@@ -6,9 +6,9 @@
 //! h = sgn((x - mean_x) W_x),   sgn((y - mean_y) W_y)
 //! ```
 //!
-//! Solution as the singular values of L_x^-1 C_xy L_y^-T with Cholesky factors of C_xx, C_yy;
-//! singular values are the correlations rho. Covariances are of the paired training items,
-//! centred on them. Departures: a ridge of `cca.ridge` times the mean variance; more than two
+//! Solved by the singular value decomposition of L_x^-1 C_xy L_y^-T with Cholesky factors of C_xx and
+//! C_yy; the singular values are the correlations rho. Covariances are those of the paired training
+//! items, centred. Differences from the paper: a ridge of `cca.ridge` times the mean variance; more than two
 //! modalities by the sum of all correlations (`views.rs`); more bits than directions by a random
 //! projection of the directions (`closed_form.rs`).
 
@@ -23,7 +23,7 @@ use crate::algebra::{Cholesky, Matrix, largest};
 use crate::config::{Config, Settings as _, check};
 use crate::data::Training;
 
-/// Correlations below this are none.
+/// Correlations below this are treated as zero.
 const NO_CORRELATION: f64 = 1e-7;
 
 /// The section `[cca]`.

@@ -6,10 +6,9 @@
 //! h = sgn((x - mean_x) W_x)
 //! ```
 //!
-//! The third view is the 0/1 row of labels; it is dropped after learning, so unseen items are
-//! coded without labels. This is what makes CCA competitive. Departures: ridge as in `cca.rs`; any
-//! number of modalities beside the labels; no scaling of directions by powers of their
-//! eigenvalues, which does not change signs.
+//! The third view is the 0/1 row of labels; it is dropped after training, so unseen items are encoded
+//! without labels. Differences from the paper: ridge as in `cca.rs`; any number of modalities in addition
+//! to the labels; directions are not scaled by powers of their eigenvalues, which does not change signs.
 
 use super::closed_form::{self, Linear, Solution, towers};
 use super::modality_data::pairs;
@@ -67,7 +66,7 @@ fn solve(
     views.push(labels(&items[0], &pairs[0])?);
     let block = |a: usize, b: usize| covariance(&views[a], &views[b], None);
     let own = |view: &View| ridged(covariance(view, view, None), ridge);
-    // As many directions as the narrowest modality has; beyond, they agree with nothing.
+    // At most as many directions as the narrowest modality has features; further ones are not correlated.
     let most = views[..items.len()].iter().map(View::used).min().unwrap_or(0);
     let own = views.iter().map(own).collect();
     let found = directions(block, own, config.bits().get().min(most.max(1)))?;

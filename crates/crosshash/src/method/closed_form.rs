@@ -5,8 +5,8 @@
 //! h = sgn((x - mean) W)          a linear tower with bias -mean W
 //! ```
 //!
-//! Where there are fewer directions than bits (narrow features), the directions are spread over the
-//! bits by one random projection for all modalities, `W R`, R of N(0, 1), the same for every seed.
+//! If there are fewer directions than bits (narrow features), the directions are mapped to the bits by one
+//! random projection for all modalities, `W R`, R of N(0, 1), the same for every seed.
 
 use crosshash_codes::Bits;
 use rand::SeedableRng as _;
@@ -31,7 +31,7 @@ pub(super) struct Solution {
     pub(super) loss: f64,
 }
 
-/// From training items to towers; may replace how items are prepared. `None` if it was stopped.
+/// From training items to towers; may replace the preparation of items. `None` if it was stopped.
 pub(super) type Solve =
     Box<dyn Fn(&mut [ModalityData], &mut Progress<'_>) -> Result<Option<Solution>> + Send>;
 

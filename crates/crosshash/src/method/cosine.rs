@@ -1,13 +1,13 @@
-//! Real-valued cosine: no codes, but what codes lose against. Two references:
+//! Cosine of real values: references without codes, which show the loss by quantisation.
 //!
 //! ```text
-//! cosine       f = x - mean_m                the features themselves, where they are in one space
+//! cosine       f = x - mean_m                the features themselves, if they are in one space
 //! cca-cosine   f = (x - mean_m) W_m          canonical variates (`cca.rs`), r of them
 //! rank by  <f, g> / (|f| |g|)
 //! ```
 //!
-//! `MethodInfo::codes` is false: they are judged by real outputs, never by signs, and tables mark them.
-//! `cosine` refuses modalities of different widths, which cannot be one space.
+//! `MethodInfo::codes` is false: they are evaluated by real outputs, not by signs, and marked in tables.
+//! `cosine` rejects modalities of different widths, which cannot be in one space.
 
 use crosshash_codes::Bits;
 

@@ -7,11 +7,11 @@
 //! ```
 //!
 //! The mean Hamming distance over all pairs of views, weighted by the similarity W of items and
-//! relaxed. With W = I and two views it is CCA, which is what most benchmarks run under this name
-//! (the toolbox they share multiplies by C_yy where its inverse is required). Here W is the cosine
-//! of label vectors, W = Y' Y'^T with rows of Y' of length 1, scaled to mean degree 1: a product,
-//! so it is never written out. Departures: ridge and spare bits as in `cca.rs`; no more directions
-//! than labels or than features of the narrowest modality; threshold 0.
+//! relaxed. With W = I and two views it is CCA, which most benchmarks use under this name (their common
+//! toolbox multiplies by C_yy instead of its inverse). Here W is the cosine of label vectors, W = Y' Y'^T
+//! with rows of Y' of length 1, scaled to mean degree 1; it is not computed explicitly. Differences from
+//! the paper: ridge and additional bits as in `cca.rs`; at most as many directions as labels or features
+//! of the narrowest modality; threshold 0.
 
 use super::cca_three_view::labels;
 use super::closed_form::{self, Linear, Solution, towers};
@@ -55,8 +55,8 @@ impl Method for Cvh {
                 let similarity = Similarity::of(&items[0], &pairs[0])?;
                 let own = |view: &View| ridged(covariance(view, view, None), ridge);
                 let own: Vec<Matrix> = views.iter().map(own).collect();
-                // W has no more directions than there are labels, nor than the narrowest
-                // modality has numbers; beyond, items are told apart by noise.
+                // W has at most as many directions as there are labels or features of the
+                // narrowest modality; further ones are noise.
                 let widths = views.iter().map(View::used);
                 let most = widths.chain([similarity.labels()]).min().unwrap_or(0).max(1);
                 let count = config.bits().get().min(most);
@@ -95,7 +95,7 @@ impl Similarity {
         Ok(Similarity { factor: Some((view.scaled(&lengths), degrees, scale)) })
     }
 
-    /// How many labels are used.
+    /// Number of labels that occur.
     fn labels(&self) -> usize {
         self.factor.as_ref().map_or(usize::MAX, |(labels, ..)| labels.used())
     }
@@ -139,7 +139,7 @@ fn solve(
             return weighted;
         }
         // -(2 (D - W) + (K - 1) D). D has the ridge of the constraint: without it a direction in
-        // which nothing varies would cost nothing, and come before those that tell labels apart.
+        // which nothing varies would cost nothing, and come before those that separate labels.
         let degrees = ridged(similarity.degrees(&views[a], &views[a]), ridge);
         Matrix::from_fn(degrees.rows(), degrees.columns, |i, j| {
             2.0 * weighted.at(i, j) - (n_views + 1.0) * degrees.at(i, j)
@@ -160,7 +160,7 @@ mod tests {
         let found =
             solve(&views, own.to_vec(), &similarity, 0.0, correlations.len()).unwrap();
         for (found, rho) in found.values.iter().zip(&correlations) {
-            // X^T X without its ridge stands on the left, with it on the right
+            // X^T X is without its ridge on the left, with it on the right
             assert!((found - (rho - 1.0)).abs() < 1e-3, "{found} for {rho} - 1");
         }
         let cxy = covariance(&views[0], &views[1], None);

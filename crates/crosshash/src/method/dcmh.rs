@@ -7,18 +7,18 @@
 //! dJ/dF_i = 1/2 sum_j (sigma(theta_ij) - S_ij) G_j + 2 gamma (F_i - B_i) + 2 eta sum_j F_j
 //! ```
 //!
-//! F and G are buffers of the outputs of all n training pairs. An epoch: for each modality
-//! ceil(n / batch) steps on fresh random batches, whose outputs overwrite the buffer before the
-//! gradient, divided by batch x n, goes into the tower; then B = sgn(F + G). The pair term runs in
-//! blocks (`loss/likelihood.rs`): no n x n matrix exists. Unseen items: sgn of the tower.
+//! F and G are buffers of the outputs of all n training pairs. An epoch has, for each modality,
+//! ceil(n / batch) steps on random batches: their outputs overwrite the buffer, then the gradient,
+//! divided by batch x n, updates the tower. Then B = sgn(F + G). The pair term is computed in blocks
+//! (`loss/likelihood.rs`), without an n x n matrix. Codes of unseen items are the signs of the tower.
 //!
-//! Departures: towers on features with hidden layers as for JCCH, not CNN-F; momentum and weight decay of
+//! Differences from the paper: towers on features with hidden layers as for JCCH, not CNN-F; momentum and weight decay of
 //! the configuration, not plain SGD; the learning rate falls by 10^-1.5 over the epochs (the authors' MATLAB: 500 of
-//! them, from 10^-1.5); buffers begin with the outputs of the first towers instead of 0 or noise;
+//! them, from 10^-1.5); buffers are initialised with the outputs of the initial towers instead of 0 or noise;
 //! more than two modalities as the sum over all pairs of them; the best epoch by validation; eta
-//! 0.001 where the authors have 1: the balance is that of a buffer that is up to an epoch old, so
-//! with larger weights steps overshoot, and training diverges unless the rate is so small that
-//! hundreds of epochs are needed (IAPR TC-12, rate 0.03: infinite in the first epoch).
+//! 0.001 instead of 1: the balance is computed from a buffer that is up to an epoch old, so steps with
+//! larger weights overshoot, and training diverges unless the learning rate is so small that hundreds of
+//! epochs are needed (IAPR TC-12, learning rate 0.03: infinite in the first epoch).
 
 use burn_tensor::{Device, Tensor, TensorData};
 use crosshash_codes::Labels;
@@ -335,7 +335,7 @@ fn codes<'a>(buffers: impl Iterator<Item = &'a [f32]>) -> Vec<f32> {
     sum.into_iter().map(|x| if x >= 0.0 { 1.0 } else { -1.0 }).collect()
 }
 
-/// Some of n, each once: the first of a shuffle, by Fisher and Yates.
+/// A random subset of n items, by a partial Fisher-Yates shuffle.
 fn draw(n: usize, count: usize, rng: &mut ChaCha8Rng) -> Vec<usize> {
     let mut all: Vec<usize> = (0..n).collect();
     for k in 0..count {

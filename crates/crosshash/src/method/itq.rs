@@ -6,10 +6,10 @@
 //! B <- sgn(V R);   R <- U S^T  with  V^T B = U diag S^T      (Procrustes)
 //! ```
 //!
-//! Neither step can raise the objective. Departures: where all modalities have rows of one width
-//! their components are pooled and share R (`pca.rs`); of fewer components k than bits, R is k x r
-//! with orthonormal rows, for which the same step is exact since |V R| does not depend on R; R is
-//! found as (M M^T)^(-1/2) M, M = V^T B, by eigenvectors.
+//! Neither step can increase the objective. Differences from the paper: if all modalities have the same
+//! width, their components are pooled and share R (`pca.rs`); with fewer components k than bits, R is
+//! k x r with orthonormal rows, for which the same step is exact since |V R| does not depend on R; R is
+//! computed as (M M^T)^(-1/2) M, M = V^T B, by eigenvectors.
 
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;

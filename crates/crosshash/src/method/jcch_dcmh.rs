@@ -6,9 +6,9 @@
 //! 4. B = sgn(F + G), then DCMH for the other epochs (`dcmh.rs`)
 //! ```
 //!
-//! `epochs` counts both phases. Departures: the paper does not state DCMH's learning rate after the start
-//! (`dcmh.learning_rate`; 0.003, a hundredth of what DCMH takes from the start, keeps what was learned);
-//! JCCH's learning rate falls within its own epochs; outputs are scaled once so that their mean square is 1,
+//! `epochs` counts both phases. Differences: the paper does not state DCMH's learning rate after the start
+//! (`dcmh.learning_rate`; 0.003, a hundredth of the learning rate of DCMH alone, preserves the result of JCCH);
+//! the learning rate of JCCH decreases within its own epochs; outputs are scaled once so that their mean square is 1,
 //! the length that DCMH pulls to, because JCCH's are as long as its centres (this changes no code);
 //! the best epoch by validation may be one of JCCH's.
 
@@ -83,7 +83,7 @@ enum Phase {
     Between,
 }
 
-/// The key of the state that says that the second phase has begun.
+/// The key of the state that marks the second phase.
 const SECOND: &str = "second_phase";
 
 impl Chain {

@@ -1,13 +1,14 @@
 //! LSH: signs of random projections (Charikar, *Similarity estimation techniques from rounding
-//! algorithms*, STOC 2002): the baseline that learns nothing.
+//! algorithms*, STOC 2002): a baseline without training.
 //!
 //! ```text
 //! h = sgn((x - mean) R),   R of independent N(0, 1)
 //! ```
 //!
-//! Within a modality near rows get near codes. Where all modalities have rows of one width (and
-//! so may live in one space) they share R, and codes can be compared across; elsewhere each has its
-//! own, and retrieval across is at chance. Departure: rows are centred on the training items.
+//! Within a modality, similar rows have similar codes. If all modalities have the same width (and thus may
+//! be in one space), they share R, and codes can be compared across modalities; otherwise each has its
+//! own, and cross-modal retrieval is at chance. Difference from the paper: rows are centred on the
+//! training items.
 
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;

@@ -26,7 +26,7 @@ pub(crate) struct ModalityData {
 }
 
 impl ModalityData {
-    /// Fits the preparation on the training items; refuses a modality without any.
+    /// Fits the preparation on the training items; rejects a modality without training items.
     pub(crate) fn new(
         config: &Config,
         training: &Training<'_>,
@@ -35,7 +35,7 @@ impl ModalityData {
         ModalityData::with_text(config, training, name, None)
     }
 
-    /// The same with other rows of texts than the data set asks for.
+    /// Like [`ModalityData::new`], with other options for texts than those of the data set.
     pub(crate) fn with_text(
         config: &Config,
         training: &Training<'_>,
@@ -99,10 +99,10 @@ impl ModalityModel {
     }
 }
 
-/// How texts become rows, for methods that do not take them as the data set says.
+/// Options for texts that differ from those of the data set.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TextOptions {
-    /// Weighs words by tf-idf, unless the data set asks for other weights.
+    /// Weights words by tf-idf, unless the data set specifies other weights.
     pub(crate) tf_idf: bool,
     /// Adds character n-grams.
     pub(crate) ngrams: bool,
@@ -110,9 +110,9 @@ pub(crate) struct TextOptions {
     pub(crate) scale: bool,
 }
 
-/// The norm of text rows where no modality has dense features.
+/// The norm of text rows if no modality has dense features.
 const TEXT_NORM: f64 = 20.0;
-/// Texts that their norm is measured on, at most.
+/// Maximum number of texts from which their norm is computed.
 const TEXTS: usize = 10_000;
 
 impl TextOptions {
@@ -194,8 +194,7 @@ pub(crate) fn modalities<'t>(
     Ok(names)
 }
 
-/// For every id that all modalities have, and that is labelled, its item in each: one list of
-/// items per modality, in one order.
+/// The items of every labelled id that all modalities have: one list per modality, in the same order.
 pub(crate) fn pairs<'i>(
     method: &str,
     training: &Training<'_>,

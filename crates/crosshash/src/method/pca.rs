@@ -5,9 +5,9 @@
 //! C = 1/n sum_i (x_i - mean)(x_i - mean)^T,   W = its r largest eigenvectors,   h = sgn((x - mean) W)
 //! ```
 //!
-//! If all modalities have rows of one width they may live in one space (embeddings of one model):
-//! then one C is pooled over them, each centred by itself, and codes can be compared across. If
-//! not, each has its own, and across modalities codes are at chance. Spare bits as in `closed_form.rs`.
+//! If all modalities have the same width, they may be in one space (embeddings of one model): then C is
+//! pooled over them, each centred separately, and codes can be compared across modalities. Otherwise each
+//! has its own C, and cross-modal retrieval is at chance. Additional bits as in `closed_form.rs`.
 
 use super::closed_form::{self, Linear, Solution, towers};
 use super::views::{View, covariance};
@@ -49,7 +49,7 @@ impl Method for Pca {
     }
 }
 
-/// Whether the rows of all modalities have one width and form, and so may live in one space.
+/// Whether all modalities have the same width and form, and thus may be in one space.
 pub(super) fn one_space(items: &[ModalityData]) -> bool {
     let form =
         |items: &ModalityData| (items.preparation.width(), items.preparation.is_sparse());

@@ -1,11 +1,11 @@
-//! SCDH: JCCH's predecessor for one modality (Zhang, Li and Zhang, *Semantic Cluster Unary Loss
+//! SCDH: the predecessor of JCCH for one modality (Zhang, Li and Zhang, *Semantic Cluster Unary Loss
 //! for Efficient Deep Hashing*, IEEE TIP 2019).
 //!
 //! ```text
 //! L = L_u + mu L_1 + alpha L_q          one tower, centres c_1 .. c_C
 //! ```
 //!
-//! Departures: the coefficients of JCCH's improved bound instead of q = 1/|Y_i|, which
+//! Differences from the paper: the coefficients of JCCH's improved bound instead of q = 1/|Y_i|, which
 //! `jcch.coefficients = "scul"` gives; features instead of a network on pictures.
 
 use super::jcch::{self, Jcch};

@@ -1,13 +1,13 @@
-//! Centred sign bits: the sign of single features, what a practitioner tries first on embeddings.
+//! Centred sign bits: the signs of single features, a simple baseline for embeddings.
 //!
 //! ```text
 //! h_k = sgn(x_{j_k} - mean_{j_k}),   j_1 .. j_r the features of the largest variance
 //! ```
 //!
-//! Where all modalities have rows of one width (and so may live in one space) the features are
-//! chosen together, by the sum of their variances, and codes can be compared across; elsewhere
-//! across is at chance. No paper: folklore (binary quantisation of embeddings). Departure: of more
-//! features than bits the widest are taken; for spare bits see `closed_form.rs`.
+//! If all modalities have the same width (and thus may be in one space), the features are selected
+//! together, by the sum of their variances, and codes can be compared across modalities; otherwise
+//! cross-modal retrieval is at chance. Common practice without a paper (binary quantisation of
+//! embeddings). Additional bits as in `closed_form.rs`.
 
 use super::closed_form::{self, Linear, Solution, towers};
 use super::pca::one_space;
@@ -67,7 +67,7 @@ impl Method for Sign {
     }
 }
 
-/// A matrix that picks the features of the largest variance, one per column.
+/// A matrix that selects the features of the largest variance, one per column.
 fn widest(variance: &[f64], count: usize) -> Matrix {
     let mut order: Vec<usize> = (0..variance.len()).collect();
     order.sort_by(|&a, &b| variance[b].total_cmp(&variance[a]).then(a.cmp(&b)));

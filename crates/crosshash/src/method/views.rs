@@ -1,4 +1,4 @@
-//! Second moments of two views of the same items, and directions in which views agree.
+//! Second moments of two views of the same items, and correlated directions.
 //!
 //! ```text
 //! C_ab = 1/n sum_i w_i (x_i - mean_a)(y_i - mean_b)^T
@@ -7,7 +7,7 @@
 //!
 //! The second is a generalised eigenproblem with block-diagonal B (Kettenring 1971 for A_ab =
 //! C_ab); with Cholesky factors B_a = L_a L_a^T it is the symmetric one of L_a^-1 A_ab L_b^-T.
-//! Sparse rows are never written out: a moment costs what their non-zeros cost.
+//! Sparse rows are not expanded: the cost of a moment depends on the non-zero values.
 
 use rayon::prelude::*;
 
@@ -18,7 +18,7 @@ use crate::data::Sparse;
 use crate::gemm::{Factor, accumulate};
 use crate::tower::{Batch, Pixels};
 
-/// Dense rows that are made double at a time.
+/// Dense rows that are converted to double precision at a time.
 const BLOCK: usize = 1024;
 
 /// The rows of some items.
@@ -33,7 +33,7 @@ impl View {
         Ok(View { width: items.preparation.width(), rows: items.rows.batch(chosen)? })
     }
 
-    /// Rows by hand.
+    /// Rows given as values.
     pub(super) fn new(width: usize, rows: Batch) -> View {
         View { width, rows }
     }
@@ -47,7 +47,7 @@ impl View {
         }
     }
 
-    /// How many columns are used at all.
+    /// Number of columns with a non-zero value.
     pub(super) fn used(&self) -> usize {
         self.variance().iter().filter(|variance| **variance > 0.0).count()
     }
@@ -94,7 +94,7 @@ impl View {
         self
     }
 
-    /// The numbers of one row that are not 0.
+    /// The non-zero values of one row.
     fn each(&self, i: usize, mut take: impl FnMut(usize, f64)) {
         match &self.rows {
             Batch::Dense(values) | Batch::Pixels(Pixels { values, .. }) => {
