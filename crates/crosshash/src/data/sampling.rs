@@ -106,16 +106,16 @@ fn stratified(
         ids: ids as f64,
         labels: weight.iter().map(|w| w * share).collect(),
     };
-    let mut wishes = [quota(share, count), quota(1.0 - share, total - count)];
+    let mut quotas = [quota(share, count), quota(1.0 - share, total - count)];
     let mut chosen: Vec<Option<bool>> = vec![None; units.len()];
     let mut open: Vec<usize> = holders.iter().map(Vec::len).collect();
     let mut place = |at: usize, label: Option<usize>, open: &mut Vec<usize>| {
         let unit = &units[at];
-        let drawn = prefers_first(&wishes, unit, label, rng);
-        let quota = &mut wishes[usize::from(!drawn)];
-        wish.ids -= unit.ids as f64;
+        let drawn = prefers_first(&quotas, unit, label, rng);
+        let quota = &mut quotas[usize::from(!drawn)];
+        quota.ids -= unit.ids as f64;
         for &label in &unit.labels {
-            wish.labels[label] -= unit.ids as f64;
+            quota.labels[label] -= unit.ids as f64;
             open[label] -= 1;
         }
         drawn
