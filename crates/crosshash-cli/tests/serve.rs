@@ -1,4 +1,4 @@
-//! `crosshash serve` end to end: every route, every refusal, against the document it serves.
+//! `crosshash serve` end to end: every route and every error, checked against the OpenAPI document.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -100,7 +100,7 @@ fn fits(
     Ok(())
 }
 
-/// Checks an answer against what the document says of a path.
+/// Checks a response against the document.
 #[track_caller]
 fn described(document: &Value, path: &str, method: &str, reply: &serving::Reply) {
     let answers = &document["paths"][path][method]["responses"];
@@ -469,7 +469,7 @@ fn errors_name_the_problem_the_place_and_a_remedy() {
     refused(403, client.raw(b"GET /v1/models HTTP/1.1\r\nhost: evil.example\r\n\r\n"));
     refused(400, client.get("/v1/items/%ff?modality=words"));
     refused(404, client.get("/v1/items/..%2f..%2fetc%2fpasswd?modality=words"));
-    // who sends nothing is cut off, head or body
+    // clients that send nothing are disconnected, in head or body
     for start in [
         "GET /v1/models HT",
         "POST /v1/search HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n{",

@@ -87,7 +87,7 @@ fn items_are_inserted_updated_deleted_and_persist() {
     refused(404, client.get("/v1/items/1f408?modality=words"));
 }
 
-/// Searches as fast as it can until told to stop; every answer must be right.
+/// Searches continuously until stopped; every result must be correct.
 fn search_on(
     server: &Server,
     over: &AtomicBool,
@@ -125,7 +125,7 @@ fn a_new_run_is_taken_over_and_no_request_is_dropped() {
         ),
     );
     let old = item(&mut client, "mine");
-    // trained anew elsewhere, with another seed; then put in place of the old one, file by file
+    // retrained elsewhere with another seed, then copied over the old one, file by file
     let other = dir.path().join("other");
     train(&other, 7);
     let inserted = AtomicUsize::new(0);
@@ -149,7 +149,7 @@ fn a_new_run_is_taken_over_and_no_request_is_dropped() {
         server.signal("-HUP");
         wait(|| json(200, client.get("/v1/models"))["models"][0]["generation"] == 3);
         put_in_place(&other, &run);
-        // noticed by itself
+        // detected automatically
         wait(|| json(200, client.get("/v1/models"))["models"][0]["generation"] == 4);
         std::thread::sleep(Duration::from_millis(300));
         over.store(true, Ordering::Relaxed);
@@ -158,7 +158,7 @@ fn a_new_run_is_taken_over_and_no_request_is_dropped() {
     });
     let seen = generations.lock().unwrap().clone();
     assert!(asked > 20 && seen.contains_key(&1) && seen.contains_key(&4), "{seen:?}");
-    // what was inserted is encoded by the new model, what was deleted stays so
+    // inserted items are encoded by the new model, deleted items stay deleted
     let new = item(&mut client, "mine");
     assert_eq!(new["text"], old["text"]);
     assert_ne!(new["code"], old["code"], "encoded by the new model");
@@ -263,7 +263,7 @@ fn models_that_are_restored_keep_every_inserted_item() {
     put_in_place(&other, &run);
     let server = Server::start(&run, &[]);
     check(&mut server.client(), "exchanged while down");
-    // limits of what one item shows
+    // limits of the display fields of an item
     let long = json!({"modality": "words", "items": [{"id": "long", "text": "x".repeat(100_001)}]});
     let message =
         refused(400, server.client().json("POST", "/v1/items", &long.to_string()));
@@ -291,7 +291,7 @@ fn index(folder: &Path) {
         .unwrap();
 }
 
-/// Inserts from several connections, kill -9 at any moment: what was acknowledged is there. More
+/// Inserts from several connections, kill -9 at any moment: acknowledged changes persist. More
 /// rounds by CROSSHASH_KILLS.
 #[test]
 fn kill_9_under_inserts_loses_nothing_acknowledged() {

@@ -85,7 +85,7 @@ fn a_run_folder_is_complete() {
         assert_eq!(same.unwrap()["report"]["map"], direction["report"]["map"]);
     }
 
-    // The texts of a file, and refusals.
+    // The texts of a file, and errors.
     let texts = path(dir.path(), "texts.txt");
     fs_err::write(&texts, "one text\n\nanother\n").unwrap();
     let codes = path(dir.path(), "texts.codes");
@@ -120,7 +120,7 @@ fn a_run_folder_is_complete() {
     }
 }
 
-/// Stopped by Ctrl-C within an epoch, a run goes on to the same bytes.
+/// A run that is interrupted within an epoch resumes to the same bytes.
 #[cfg(unix)]
 #[test]
 fn an_interrupted_run_resumes_exactly() {
@@ -154,13 +154,13 @@ fn an_interrupted_run_resumes_exactly() {
     assert!(Path::new(&stopped).join("checkpoint.safetensors").exists());
     assert!(!Path::new(&stopped).join("report.json").exists(), "it is not finished");
 
-    // With other settings it is refused, and what was set stays written.
+    // Other settings are rejected, and the saved configuration is unchanged.
     let config = fs_err::read(Path::new(&stopped).join("config.toml")).unwrap();
     let other = ["train", &data, "--out", &stopped, "--resume", "--bits", "8"];
     let err = refused(&other);
     assert!(err.contains("of another configuration or data set"), "{err}");
     assert_eq!(fs_err::read(Path::new(&stopped).join("config.toml")).unwrap(), config);
-    // A run that goes on knows what it was set to.
+    // A resumed run uses its saved configuration.
     done(&["train", &data, "--out", &stopped, "--resume"]);
     let err = refused(&["train", &data, "--out", &stopped, "--resume"]);
     assert!(err.contains("is complete; there is nothing to resume"), "{err}");
@@ -213,7 +213,7 @@ fn a_full_disk_loses_nothing() {
         .collect();
     left.sort_unstable();
     assert_eq!(left, ["config.toml", "run.json"], "no half-written file");
-    // With room again, it goes on.
+    // With free space, it resumes.
     let mut again: Vec<&str> = vec!["train", &data, "--out", &run, "--set", "epochs=3"];
     again.extend(settings.split(' '));
     again.push("--resume");
@@ -286,7 +286,7 @@ fn a_sweep_varies_settings_resumes_and_plots() {
     assert!(
         svg.contains("lambda") && svg.contains("bits") && svg.contains("words -&gt; photo")
     );
-    // What is known is not trained again: the seconds are those of the first time.
+    // Finished runs are not trained again: the seconds are those of the first time.
     let json: Value = serde_json::from_str(&sweep(&["--json"])).unwrap();
     assert_eq!(json["rows"].as_array().unwrap().len(), 4);
     let first = fs_err::read_to_string(Path::new(&out).join("sweep.csv")).unwrap();
@@ -325,7 +325,7 @@ fn a_sweep_varies_settings_resumes_and_plots() {
     ]);
     let third = fs_err::read_to_string(Path::new(&out).join("sweep.csv")).unwrap();
     assert!(!third.contains(first.lines().nth(1).unwrap()), "{third}");
-    // A setting that does not train is said; the others go on.
+    // A setting that fails is reported; the others continue.
     let failed = path(dir.path(), "failed");
     let table = done(&[
         "sweep",
@@ -343,7 +343,7 @@ fn a_sweep_varies_settings_resumes_and_plots() {
     ]);
     let line = |start: &str| table.lines().find(|l| l.trim().starts_with(start)).unwrap();
     assert!(line("1e30").contains(" - ") && line("0.1").contains("0."), "{table}");
-    // Blind: only held-out training items are looked at.
+    // Only held-out training items are evaluated.
     let blind = path(dir.path(), "blind");
     let table = done(&[
         "sweep",

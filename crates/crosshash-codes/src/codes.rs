@@ -186,12 +186,12 @@ impl Codes {
         self.bits
     }
 
-    /// How many codes there are.
+    /// Number of codes.
     pub fn len(&self) -> usize {
         self.words().len() / self.bits.words()
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.words().is_empty()
     }

@@ -55,7 +55,7 @@ pub enum Error {
         row: usize,
         /// The index found.
         label: u64,
-        /// How many labels there are.
+        /// Number of labels.
         classes: usize,
     },
     /// Two things that must match in size do not.

@@ -49,7 +49,7 @@ pub enum Ids {
 }
 
 impl Ids {
-    /// How many ids there are.
+    /// Number of ids.
     pub fn len(&self) -> usize {
         match self {
             Ids::Numbers(ids) => ids.len(),
@@ -57,7 +57,7 @@ impl Ids {
         }
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

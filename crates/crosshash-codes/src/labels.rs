@@ -111,17 +111,17 @@ impl Labels {
         self.check_count(row)
     }
 
-    /// How many different labels there are, used or not.
+    /// Number of different labels, used or not.
     pub fn classes(&self) -> usize {
         self.classes
     }
 
-    /// How many items there are.
+    /// Number of items.
     pub fn len(&self) -> usize {
         self.rows
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }

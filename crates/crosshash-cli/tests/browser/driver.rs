@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// How long anything on the page may take.
 const PATIENCE: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(20);
-/// The key under which WebDriver hands out elements.
+/// The key of element references in WebDriver.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// Keys that have no character.
@@ -43,7 +43,7 @@ pub(crate) fn programs() -> Result<(PathBuf, PathBuf), String> {
     }
 }
 
-/// Talks JSON to an address and hands back the status and what was said.
+/// Sends JSON to an address; returns status and body.
 pub(crate) fn ask(method: &str, url: &str, body: Option<&Value>) -> (u16, Value) {
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .timeout_global(Some(Duration::from_secs(30)))
@@ -158,12 +158,12 @@ impl Browser {
         self.run("return location.href").as_str().unwrap().to_owned()
     }
 
-    /// What a script returns.
+    /// The result of a script.
     pub(crate) fn run(&self, script: &str) -> Value {
         self.post("execute/sync", &json!({"script": script, "args": []}))
     }
 
-    /// Waits until a script returns something, and hands it back.
+    /// Waits until a script returns a value, and returns it.
     pub(crate) fn until(&self, what: &str, script: &str) -> Value {
         let began = Instant::now();
         loop {
@@ -244,7 +244,7 @@ impl Browser {
         self.post("goog/cdp/execute", &command);
     }
 
-    /// What the browser complained about since the last time: errors of scripts, refused
+    /// Messages of the browser since the last call: script errors, rejected
     /// resources, breaches of the page's policy.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let log = self.post("se/log", &json!({"type": "browser"}));
@@ -254,7 +254,7 @@ impl Browser {
         entries.map(|entry| entry["message"].to_string()).collect()
     }
 
-    /// Writes a picture of the page where CROSSHASH_SHOTS says, if it says.
+    /// Writes a screenshot of the page to the folder CROSSHASH_SHOTS, if it is set.
     pub(crate) fn shot(&self, name: &str) {
         let Some(folder) = std::env::var_os("CROSSHASH_SHOTS") else { return };
         let began = Instant::now();

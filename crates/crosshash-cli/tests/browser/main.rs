@@ -21,7 +21,7 @@ const IDS: &str = "
     const ids = [...document.querySelectorAll('.hit[data-id]')].map((hit) => hit.dataset.id);
     return ids.length > 0 ? ids : null;";
 
-/// A thing people do.
+/// A user scenario.
 type Step = fn(&Site, &Browser);
 
 /// The program, serving a run that was trained for this.
@@ -60,7 +60,7 @@ impl Site {
             Some(rest.split_whitespace().next()?.trim_end_matches('/').to_owned())
         };
         let url = lines.find_map(|line| address(line.ok()?));
-        // Someone has to go on reading, or the server's log would fill the pipe.
+        // Keep reading, otherwise the server's log would fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Site { process, url: url.expect("the server says where it is"), _folder: folder }
     }
@@ -118,7 +118,7 @@ fn shows(browser: &Browser, what: &str, wanted: &[String]) {
     browser.until(what, &script);
 }
 
-/// How many of the first twelve hits carry a label.
+/// Number of the first twelve hits that have a label.
 fn carrying(browser: &Browser, label: &str) -> u64 {
     let script = format!(
         "return [...document.querySelectorAll('.hit')].slice(0, 12)
@@ -137,7 +137,7 @@ fn people_can_use_the_page() {
                 "THE BROWSER TESTS DID NOT RUN: {missing} (Debian: apt-get install chromium chromium-driver)"
             );
             assert!(std::env::var("CI").as_deref() != Ok("true"), "{message}");
-            // Past the harness, which would swallow what a passing test prints.
+            // Bypasses the test harness, which hides the output of passing tests.
             writeln!(std::io::stderr(), "\n{message}\n").unwrap();
             return;
         }
@@ -325,7 +325,7 @@ fn settled(browser: &Browser) -> Value {
     }
 }
 
-/// Waits for so many strokes on the pad.
+/// Waits for this number of strokes on the pad.
 fn strokes(browser: &Browser, wanted: &str) {
     let label = "return document.querySelector('#canvas').ariaLabel";
     browser.until(wanted, &format!("{label} === 'Drawing area, {wanted}'"));

@@ -1,4 +1,4 @@
-//! Running the program as a user does: what it prints, and the code it ends with.
+//! Runs the program as a user does: output and exit code.
 
 #![allow(dead_code, reason = "a file of tests takes what it needs")]
 
@@ -30,7 +30,7 @@ pub(crate) fn done(args: &[&str]) -> String {
     ends(0, args).0
 }
 
-/// Standard error of a command that must be refused.
+/// Standard error of a command that must fail.
 pub(crate) fn refused(args: &[&str]) -> String {
     ends(2, args).1
 }

@@ -1,4 +1,4 @@
-//! What the tests of the server share: a small run, servers over copies of it, a client.
+//! Shared by the tests of the server: a small run, servers on copies of it, a client.
 
 #![allow(dead_code, reason = "each file of tests uses a part")]
 
@@ -133,7 +133,7 @@ pub(crate) fn json(status: u16, reply: std::io::Result<Reply>) -> Value {
     serde_json::from_slice(&reply.body).unwrap_or(Value::Null)
 }
 
-/// The message of a refusal.
+/// The message of an error response.
 #[track_caller]
 pub(crate) fn refused(status: u16, reply: std::io::Result<Reply>) -> String {
     let value = json(status, reply);

@@ -21,7 +21,7 @@ use crate::Codes;
 /// The health report of one set of codes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Health {
-    /// How many codes.
+    /// Number of codes.
     pub codes: usize,
     /// The code length.
     pub bits: usize,

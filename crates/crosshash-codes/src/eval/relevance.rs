@@ -80,12 +80,12 @@ impl Relevant {
         Relevant::from_rows(database.len(), lists)
     }
 
-    /// How many queries there are.
+    /// Number of queries.
     pub fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

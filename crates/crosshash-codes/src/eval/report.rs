@@ -120,13 +120,13 @@ pub struct Curves {
 /// The conditions under which the numbers were measured; publish them together.
 #[derive(Clone, Debug, Serialize)]
 pub struct Protocol {
-    /// How many queries.
+    /// Number of queries.
     pub queries: usize,
     /// How many database items.
     pub database: usize,
     /// Code length.
     pub bits: usize,
-    /// How many labels.
+    /// Number of labels.
     pub labels: usize,
     /// When an item is relevant.
     pub relevance: &'static str,

@@ -62,7 +62,7 @@ impl<'a> Scores<'a> {
         }
     }
 
-    /// How many queries there are.
+    /// Number of queries.
     pub fn queries(&self) -> usize {
         match &self.0 {
             Kind::Hamming { query, .. } => query.len(),
@@ -71,7 +71,7 @@ impl<'a> Scores<'a> {
         }
     }
 
-    /// How many database items there are.
+    /// Number of database items.
     pub fn items(&self) -> usize {
         match &self.0 {
             Kind::Hamming { database, .. } | Kind::Asymmetric { database, .. } => {

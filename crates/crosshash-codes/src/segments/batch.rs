@@ -34,12 +34,12 @@ impl ItemBatch {
         ItemBatch { codes, ids: None, labels: None, payloads: None, flags: None }
     }
 
-    /// How many items there are.
+    /// Number of items.
     pub fn len(&self) -> usize {
         self.codes.len()
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.codes.is_empty()
     }

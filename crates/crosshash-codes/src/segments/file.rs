@@ -234,7 +234,7 @@ impl Segment {
         self.head.bits
     }
 
-    /// How many labels there are.
+    /// Number of labels.
     pub(crate) fn classes(&self) -> usize {
         self.labels.as_ref().map_or(0, |labels| labels.0)
     }

@@ -48,7 +48,7 @@ pub(crate) struct Manifest {
     pub(crate) next_file: u64,
     /// The number of the log.
     pub(crate) log: u64,
-    /// How many labels there are.
+    /// Number of labels.
     pub(crate) classes: usize,
     pub(crate) label_names: Vec<String>,
     pub(crate) segments: Vec<Listed>,

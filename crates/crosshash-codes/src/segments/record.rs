@@ -25,7 +25,7 @@ use crate::{Bits, Codes, Error, Labels, Result};
 pub(crate) struct Change {
     pub(crate) items: ItemBatch,
     pub(crate) deleted: Vec<Id>,
-    /// How many labels there are from now on.
+    /// Number of labels from now on.
     pub(crate) classes: usize,
     /// The id of the next item that comes without one.
     pub(crate) next_id: u64,

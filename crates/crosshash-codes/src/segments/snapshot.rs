@@ -38,7 +38,7 @@ pub struct Info {
     pub bytes: u64,
     /// `numbers` or `names`.
     pub ids: Option<&'static str>,
-    /// How many labels there are.
+    /// Number of labels.
     pub labels: usize,
     /// Whether labels have names.
     pub label_names: bool,
