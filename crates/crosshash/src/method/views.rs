@@ -183,13 +183,13 @@ pub(super) fn ridged(mut covariance: Matrix, share: f64) -> Matrix {
     covariance
 }
 
-/// The best directions of every view, as columns, and what they reach.
+/// The best directions of every view, as columns, and their objective values.
 pub(super) struct Directions {
     pub(super) weights: Vec<Matrix>,
     pub(super) values: Vec<f64>,
 }
 
-/// Solves the generalised problem; `a` gives the blocks A_ab with a <= b, `b` the B_a.
+/// Solves the generalised problem; `a` returns the blocks A_ab with a <= b, `b` the B_a.
 pub(super) fn directions(
     a: impl Fn(usize, usize) -> Matrix,
     b: Vec<Matrix>,
@@ -225,8 +225,8 @@ pub(super) fn directions(
     Ok(Directions { weights, values: found.values })
 }
 
-/// Columns of length 1: directions of variance 1 in each view by itself, so that what mixes
-/// them mixes all views alike.
+/// Normalises columns: directions have variance 1 in each view, so that a projection mixes all views
+/// equally.
 fn unit(mut columns: Matrix) -> Matrix {
     let mut squares = vec![0.0; columns.columns];
     for i in 0..columns.rows() {

@@ -1,16 +1,16 @@
 //! The weight of the quantisation loss, set by a controller.
 //!
 //! The paper sets alpha "such that the quantization loss of both modalities is around 0.15" and
-//! says no more. Here, per modality and step, with e a running mean of the loss:
+//! gives no details. Here, per modality and step, with e a running mean of the loss:
 //!
 //! ```text
 //! e <- 0.95 e + 0.05 l_q,    alpha <- clamp( alpha exp(k (e - target)), 0.001, 100 )
 //! k = clamp( 60 / steps of the whole training, 0.1, 0.3 )
 //! ```
 //!
-//! Short trainings use a larger gain, or they would end before the target is reached; more than 0.3
-//! would oscillate, because e lags by some 20 steps. When the learning rate falls, updates become smaller and the loss may
-//! settle a little below the target: the weights no longer follow alpha then.
+//! Short trainings use a larger gain, to reach the target before the end; a gain above 0.3 would
+//! oscillate, because e lags by about 20 steps. When the learning rate decreases, updates become smaller,
+//! and the loss may remain a little below the target.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ impl Alpha {
         Alpha { value, mean: None, target: None, gain: 0.0 }
     }
 
-    /// An alpha that is controlled so that the loss reaches a target, in a training of so many steps.
+    /// An alpha that is controlled so that the loss reaches a target, in a training of `steps` steps.
     pub(crate) fn controlled(target: f64, steps: usize) -> Alpha {
         let gain = (STEPS / steps.max(1) as f64).clamp(GAIN.0, GAIN.1);
         Alpha { value: 0.1, mean: None, target: Some(target), gain }

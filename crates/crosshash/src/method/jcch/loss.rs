@@ -9,7 +9,7 @@ use crate::loss::{classifier, pair, quantisation, tight_unary, unary};
 pub(crate) struct Weights {
     /// The unary term as a whole.
     pub(crate) unary: f64,
-    /// Whether an item's own labels are left out of the softmax (`loss/tight_unary.rs`).
+    /// Whether the labels of an item are excluded from its softmax (`loss/tight_unary.rs`).
     pub(crate) tight: bool,
     /// Attraction to the centres.
     pub(crate) lambda: f64,
@@ -19,7 +19,7 @@ pub(crate) struct Weights {
     pub(crate) beta: f64,
 }
 
-/// One modality's part of a batch.
+/// The part of a batch that belongs to one modality.
 pub(crate) struct Part {
     /// Outputs of the hash layer, n x bits.
     pub(crate) hash: Tensor<2>,
@@ -39,7 +39,7 @@ pub(crate) struct Part {
 pub(crate) struct Pairs {
     /// The two parts, by number.
     pub(crate) parts: [usize; 2],
-    /// Their rows, one pair after the other; none if all rows are, in order.
+    /// The rows of the pairs; `None` if all rows are pairs, in order.
     pub(crate) rows: Option<[Tensor<1, Int>; 2]>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct PartTerms {
     pub(crate) classification: Tensor<1>,
     /// `sum u d`.
     pub(crate) attraction: Tensor<1>,
-    /// The classifier's.
+    /// The classifier loss.
     pub(crate) classifier: Tensor<1>,
     /// The quantisation loss.
     pub(crate) quantisation: Tensor<1>,

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! One set of centres is shared by all modalities, two or any number; with one modality and beta 0
-//! this is SCDH. Departures: every term is a mean over the items of the batch; one alpha per modality
-//! (`alpha.rs`); the pair term counts the pairs that are in the batch, per two modalities, and is
-//! absent where there are none.
+//! this is SCDH. Differences from the paper: every term is a mean over the items of the batch; one alpha per modality
+//! (`alpha.rs`); the pair term uses the pairs in the batch, for every two modalities, and is absent if
+//! there are none.
 
 mod alpha;
 #[cfg(test)]
@@ -74,12 +74,12 @@ pub(crate) struct Settings {
     pub(crate) lambda: f64,
     /// Weight of the classifier.
     pub(crate) mu: f64,
-    /// Weight of the pairs, where there are any.
+    /// Weight of the pair term, if there are pairs.
     pub(crate) beta: f64,
-    /// Weight of the quantisation loss; not given, it is controlled to `quantisation_target`.
+    /// Weight of the quantisation loss; default: controlled to reach `quantisation_target`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) alpha: Option<f64>,
-    /// The quantisation loss that the controller aims at.
+    /// The target of the quantisation loss.
     pub(crate) quantisation_target: f64,
     /// One weight for all modalities, controlled by their mean quantisation loss.
     pub(crate) alpha_tied: bool,
@@ -89,7 +89,7 @@ pub(crate) struct Settings {
     /// Weight decay of the centres; default `weight_decay`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) weight_decay_centres: Option<f64>,
-    /// auto, exact, anchors, graded, scul, balanced or uniform; default: the method's.
+    /// auto, exact, anchors, graded, scul, balanced or uniform; default: that of the method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) coefficients: Option<Kind>,
     /// Number of anchors that the coefficients are estimated from; default: all items if possible.
@@ -148,7 +148,7 @@ impl crate::config::Settings for Settings {
 #[derive(Debug, Clone)]
 pub(super) struct Jcch {
     pub(super) settings: Settings,
-    pub(super) coefficients: Kind, // unless the settings name others
+    pub(super) coefficients: Kind, // default
 }
 
 impl Method for Jcch {
@@ -166,7 +166,7 @@ impl Jcch {
         self.objective_with(config, training, None)
     }
 
-    /// The same with the terms of JCCH+.
+    /// Prepares a training with the terms of JCCH+.
     pub(super) fn objective_with(
         &self,
         config: &Config,

@@ -100,7 +100,7 @@ impl ModalityTrainer {
         })
     }
 
-    /// The rows of some training items in one step, and of augmented texts the words that are left.
+    /// The rows of training items in one step, and the remaining words of augmented texts.
     pub(super) fn batch(
         &self,
         items: &[usize],
@@ -139,7 +139,7 @@ impl ModalityTrainer {
         self.learning_rates.map(|rate| sgd(config, rate, config.weight_decay(), factor))
     }
 
-    /// This modality's part of the objective.
+    /// The part of the objective that belongs to this modality.
     pub(super) fn part(
         &self,
         items: &[usize],

@@ -28,10 +28,10 @@ use crate::{Error, Result};
 
 /// Standard deviation of the initial centres (paper).
 const CENTRES: f64 = 0.5;
-/// Centres or outputs shorter than this share of the initial centres' mean length: a collapse.
+/// Centres or outputs shorter than this share of the initial mean length of centres are a collapse.
 const COLLAPSE: f64 = 0.1;
 
-/// Steps over which the learning rate of JCCH+ rises, at most.
+/// Maximum number of warm-up steps of JCCH+.
 const WARMUP: usize = 200;
 /// Steps that share a learning rate: lazy rows of sparse layers are updated when it changes.
 const HELD: usize = 32;
@@ -52,7 +52,7 @@ pub(crate) struct JcchObjective {
     device: Device,
 }
 
-/// What is saved beside the arrays.
+/// State that is saved with the arrays.
 #[derive(Serialize, Deserialize)]
 struct State {
     alphas: Vec<Alpha>,
@@ -132,7 +132,7 @@ impl JcchObjective {
         arrays
     }
 
-    /// What the schedule multiplies learning rates by.
+    /// The factor of the schedule for learning rates.
     fn factor(&self, at: Position) -> f32 {
         if self.extra.is_none() {
             return schedule(1.0, at.epoch, self.config.epochs());
@@ -185,8 +185,7 @@ impl JcchObjective {
         sum
     }
 
-    /// 1 where items of two modalities belong together: pairs, and items whose text contains all words
-    /// that are left of a text.
+    /// 1 for positives: pairs, and items whose text contains all remaining words of a text.
     fn positives(
         &self,
         indices: &BatchIndices,
@@ -216,7 +215,7 @@ impl JcchObjective {
         matrix
     }
 
-    /// Lets the moving average take up the weights, when it is due.
+    /// Updates the moving average of the weights, if it is due.
     fn update_average(&mut self) -> Result<()> {
         let due = |extra: &mut Extra| extra.average.as_mut().is_some_and(Average::step);
         if !self.extra.as_mut().is_some_and(due) {
@@ -259,7 +258,7 @@ impl JcchObjective {
         &self.modalities[m].data.name
     }
 
-    /// Which labels any training item has.
+    /// The labels that occur in training items.
     fn used_labels(&self) -> Vec<bool> {
         let mut used = vec![false; self.centres.shape()[0]];
         for one in &self.modalities {
@@ -367,8 +366,7 @@ impl Objective for JcchObjective {
         Ok(items)
     }
 
-    /// Fails when weights are not finite, when the centres of used labels collapse to 0, or when
-    /// outputs that had grown do.
+    /// Fails if weights are not finite, or if centres of labels that occur or outputs collapse to 0.
     fn end_epoch(&mut self, at: Position, terms: &Terms, history: &[Epoch]) -> Result<()> {
         self.batches = None;
         self.averaged = self.average_towers()?;
@@ -442,7 +440,7 @@ impl Objective for JcchObjective {
             .take_param("centres", [labels, bits], full, &self.device)?
             .ok_or_else(|| misfit("the centres"))?;
         self.averaged = None;
-        // Pending updates are those of the steps before.
+        // Pending updates belong to earlier steps.
         let factor = self.factor(Position { step: at.step.saturating_sub(1), ..at });
         for one in &mut self.modalities {
             let [first, _] = one.sgd(&self.config, factor);

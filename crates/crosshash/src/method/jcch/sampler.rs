@@ -1,9 +1,9 @@
-//! Batches: which items of each modality are used in one step.
+//! Sampling of batches.
 //!
-//! Where ids pair items, an epoch is a shuffle of all ids; a batch takes the next ids and every
-//! item that has one of them, in whatever modality, so items without partner are used as well. Where no two modalities share an id, every modality draws for itself: a label at random,
-//! then the next item of a shuffle of those that have it, so that labels are balanced (paper,
-//! section on unpaired data). The order depends on seed and epoch only.
+//! With pairs, an epoch is a shuffle of all ids; a batch contains the next ids with all their items in all
+//! modalities, so that items without a pair are used, too. If no two modalities share an id, every
+//! modality is sampled separately: a random label, then the next item of a shuffle of its items, so that
+//! labels are balanced (paper, section on unpaired data). The order depends on seed and epoch only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,17 +24,17 @@ pub(crate) struct BatchIndices {
     pub(crate) pairs: Vec<(usize, usize, Vec<usize>, Vec<usize>)>,
 }
 
-/// How batches are drawn.
+/// The source of batches.
 #[derive(Debug)]
 pub(crate) enum Sampler {
     /// By id.
     Joint(Units),
-    /// By label, for each modality: the items that have it.
+    /// By label, for each modality: the items with the label.
     Apart(Vec<Vec<Vec<usize>>>, usize),
 }
 
-/// For every id its item in each modality, [`NONE`] where it has none; four bytes a cell, because
-/// this is all that training keeps per item beside the data.
+/// The item of every id in each modality, or [`NONE`]; four bytes per cell, because this is kept for
+/// every item during training.
 #[derive(Debug)]
 pub(crate) struct Units {
     modalities: usize,
@@ -44,7 +44,7 @@ pub(crate) struct Units {
 const NONE: u32 = u32::MAX;
 
 impl Sampler {
-    /// For the training items of some modalities; items without labels are left out.
+    /// For the training items of modalities; items without labels are excluded.
     pub(crate) fn new(views: &[View<'_>], labels: &[Labels]) -> Sampler {
         let mut found: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
         for (m, (view, labels)) in views.iter().zip(labels).enumerate() {
@@ -94,7 +94,7 @@ impl Sampler {
                 order.shuffle(&mut rng);
                 let steps = ((n + batch / 2) / batch).max(1);
                 let size = n.div_ceil(steps).max(1);
-                // The last may hold what rounding left over.
+                // The last batch contains the remainder.
                 let steps = n.div_ceil(size);
                 let sampler = Arc::clone(self);
                 Batches { sampler, steps, next: 0, size, source: Source::Joint(order) }
@@ -188,7 +188,7 @@ impl Units {
     }
 }
 
-/// Items by label, each label's in a shuffled round.
+/// Items by label, shuffled within each label.
 struct Queue {
     rounds: Vec<Vec<usize>>,
 }

@@ -1,4 +1,4 @@
-//! JCCH+: JCCH with instance-aware terms, so that an item is found and not only its group.
+//! JCCH+: JCCH with instance-aware terms, to find single items and not only groups.
 //!
 //! ```text
 //! L = sum_m ( w_u L_u^m + mu L_1^m + alpha_m L_q^m + w_b L_balance^m )
@@ -7,13 +7,13 @@
 //!
 //! `L_u` is the unary term of JCCH or its tight form (`loss/tight_unary.rs`); `L_instance` is InfoNCE
 //! with several positives (`loss/instance.rs`): every item of the batch whose text contains all words of
-//! a query text is a right answer; `L_similarity` is the pair likelihood on cosines against a queue
+//! a query text is a positive; `L_similarity` is the pair likelihood on cosines against a queue
 //! (`loss/cosine_likelihood.rs`). Texts are weighted by tf-idf, extended by character n-grams, scaled to
 //! the norm of dense features, and truncated to a few random words in a share of the steps, as users type.
 //! The learning rate follows a cosine. After training, a shift per modality and one rotation of all
 //! outputs are applied if validation improves (`rotation.rs`).
 //!
-//! Without labels the unary, classifier and similarity terms are absent and pairs alone are learned from.
+//! Without labels, the unary, classifier and similarity terms are absent, and only pairs are used.
 //! Cost: O(n (towers + r C + r queue)); no n x n object.
 
 mod terms;
@@ -55,7 +55,7 @@ pub(super) const ENTRY: Entry = Entry {
 pub(crate) struct Plus {
     /// Weight of the unary term.
     pub(crate) unary: f64,
-    /// Whether an item's own labels are left out of the softmax of the unary term.
+    /// Whether the labels of an item are excluded from its softmax in the unary term.
     pub(crate) tight: bool,
     /// Weight of the instance term.
     pub(crate) instance: f64,
@@ -69,15 +69,15 @@ pub(crate) struct Plus {
     pub(crate) balance: f64,
     /// Share of the training texts that are truncated to a few random words in a step.
     pub(crate) truncate: f64,
-    /// Words of a truncated text, at most.
+    /// Maximum number of words of a truncated text.
     pub(crate) max_words: usize,
-    /// Share of the words that are left out of the other texts.
+    /// Probability that a word of another text is dropped.
     pub(crate) word_dropout: f64,
     /// Dropout of the hidden layers.
     pub(crate) dropout: f64,
     /// Decay of the moving average of the weights; 0 for none.
     pub(crate) average: f64,
-    /// Weighs words by tf-idf, unless the manifest says otherwise.
+    /// Weights words by tf-idf, unless the manifest specifies other weights.
     pub(crate) tf_idf: bool,
     /// Adds character n-grams of words to the terms of texts.
     pub(crate) ngrams: bool,
@@ -132,12 +132,12 @@ impl crate::config::Settings for Plus {
 }
 
 impl Plus {
-    /// How texts become rows.
+    /// Options for texts.
     pub(crate) fn text(&self) -> TextOptions {
         TextOptions { tf_idf: self.tf_idf, ngrams: self.ngrams, scale: self.scale_text }
     }
 
-    /// How texts of a batch are augmented; `None` if they are not.
+    /// The augmentation of texts, if any.
     pub(crate) fn augmentation(&self) -> Option<TextAugmentation> {
         let any = self.truncate > 0.0 || self.word_dropout > 0.0 || self.instance > 0.0;
         any.then_some(TextAugmentation {

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 /// Initial scale and offset of the similarity term.
 const SCALE: [f32; 2] = [8.0, -2.0];
-/// The moving average takes weights up every so many steps.
+/// Steps between two updates of the moving average.
 const AVERAGE_EVERY: u64 = 8;
 
 /// The state of the added terms.
@@ -25,8 +25,8 @@ pub(crate) struct Extra {
     has_labels: bool,
 }
 
-/// The learned scale and offset of the similarity term, with an optimiser of their own: Adam, because
-/// their gradients have another size than those of the weights.
+/// The learned scale and offset of the similarity term. Their optimiser is Adam, because their gradients
+/// have a different magnitude than those of the weights.
 struct Scale {
     values: [f32; 2],
     moments: Moments,
@@ -36,7 +36,7 @@ struct Scale {
 
 /// The names of the state of [`Scale`] in a checkpoint.
 const SCALE_STATE: &str = "similarity_scale";
-/// Numbers of steps are saved as two numbers below this, which single precision holds exactly.
+/// Step counts are saved as two numbers below this, which are exact in single precision.
 const LOW: u64 = 1 << 16;
 
 impl Scale {
@@ -84,7 +84,7 @@ pub(crate) struct PairInputs<'a> {
     pub(crate) outputs: [&'a Tensor<2>; 2],
     /// The labels of their items.
     pub(crate) labels: [&'a Labels; 2],
-    /// 1 where two items belong together, by rows of the first.
+    /// 1 for positives, by rows of the first modality.
     pub(crate) positives: Vec<f32>,
 }
 
@@ -175,7 +175,7 @@ impl Extra {
         })
     }
 
-    /// Remembers the outputs of a batch.
+    /// Adds the outputs of a batch to the queues.
     pub(crate) fn enqueue(
         &mut self,
         modality: usize,

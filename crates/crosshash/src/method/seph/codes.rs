@@ -6,11 +6,11 @@
 //! dpsi/dh_i = sum_j (P_ij - Q_ij) num_ij (h_i - h_j) + 2 a (|h_i| - 1) sgn(h_i)
 //! ```
 //!
-//! For codes of -1, 1 the squared distance over 4 is the Hamming distance. In blocks of rows: neither
-//! P nor Q is written out; the sum of num is known only at the end, so the two halves of the
-//! gradient are summed apart. Descent as in t-SNE (momentum 0.5, gains per entry) from 1e-4 N(0, 1),
-//! columns centred. Departure: a step that raises psi is undone, and the next is half as long and
-//! without momentum, so psi never rises; steps that lower it lengthen by a tenth.
+//! For codes of -1, 1 the squared distance divided by 4 is the Hamming distance. P and Q are computed in
+//! blocks of rows; the sum of num is known only at the end, so the two parts of the gradient are summed
+//! separately. Gradient descent as in t-SNE (momentum 0.5, gains per entry) from 1e-4 N(0, 1), columns
+//! centred. Difference from the paper: a step that increases psi is reverted, and the next one is half as
+//! long and without momentum, so psi never increases; other steps increase the length by 10 %.
 
 use crosshash_codes::Labels;
 use rand_chacha::ChaCha8Rng;
@@ -34,7 +34,7 @@ pub(super) struct Divergence {
     weight: f64,  // a
 }
 
-/// What one block of rows adds.
+/// The sums of one block of rows.
 struct Part {
     attract: Vec<f32>, // sum_j P_ij num_ij (h_i - h_j)
     repel: Vec<f32>,   // sum_j num_ij^2 (h_i - h_j)
@@ -142,13 +142,13 @@ fn cosine(labels: &Labels, i: usize, j: usize) -> f64 {
     }
 }
 
-/// Descends; gives H and the objective, or `None` if `tell`, which hears the objective after
-/// every round, asked to stop.
+/// Minimises psi; returns H and the objective. `progress` is called after every iteration; `None` if it
+/// stopped the computation.
 pub(super) fn descend(
     divergence: &Divergence,
     rounds: usize,
     rng: &mut ChaCha8Rng,
-    tell: &mut dyn FnMut(f64) -> bool,
+    progress: &mut dyn FnMut(f64) -> bool,
 ) -> Option<(Vec<f32>, f64)> {
     let (n, bits) = (divergence.labels.len(), divergence.bits);
     let mut h = normal(n * bits, 1e-4, rng);
@@ -174,7 +174,7 @@ pub(super) fn descend(
             gains.fill(1.0);
             step *= 0.5;
         }
-        if !tell(value) {
+        if !progress(value) {
             return None;
         }
     }

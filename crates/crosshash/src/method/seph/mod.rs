@@ -2,15 +2,15 @@
 //! Cross-View Retrieval*, CVPR 2015).
 //!
 //! 1. Codes of the training items whose Hamming distances follow the labels (`codes.rs`).
-//! 2. Per modality and bit a kernel logistic regression from features to those codes
-//!    (`regression.rs`), on RBF features of nearness to some centres (`rbf.rs`):
-//!    centres by k-means (seph-km) or drawn from the training items (seph-rnd).
-//! 3. Unseen items: sgn(k(x) w), each modality by itself.
+//! 2. For every modality and bit, a kernel logistic regression from features to those codes
+//!    (`regression.rs`), on RBF features (`rbf.rs`) with centres by k-means (seph-km) or drawn from the
+//!    training items (seph-rnd).
+//! 3. Codes of unseen items: sgn(k(x) w), separately for each modality.
 //!
-//! Departures: at most `seph.items` pairs (5,000, as in the paper) are learned from, drawn by the
-//! seed, because step 1 costs n^2; step 1 undoes steps that raise its objective; database items are
-//! coded from one modality, not from the unified probability of both, so that retrieval is across
-//! modalities as for all other methods; 15 rounds of k-means from drawn rows.
+//! Differences from the paper: at most `seph.items` random pairs (5,000, as in the paper) are used,
+//! because step 1 costs n^2; step 1 reverts steps that increase its objective; database items are encoded
+//! from one modality, not from the unified probability of both, so that retrieval is cross-modal as for
+//! all other methods; 15 iterations of k-means from random rows.
 
 mod codes;
 mod regression;
@@ -33,7 +33,7 @@ use crate::tower::{Batch, Matrix, Pixels, Shape, Tower};
 use codes::{Divergence, descend};
 use regression::{ROUNDS, regress};
 
-/// Rounds of k-means.
+/// Iterations of k-means.
 const MEANS: usize = 15;
 
 /// The section `[seph]`.
@@ -221,7 +221,7 @@ fn kernel(
     Ok(Kernel::new(width, centres, scale))
 }
 
-/// Lloyd's algorithm; a centre that loses all its rows stays where it is.
+/// Lloyd's algorithm; a centre without rows does not move.
 fn means(rows: &Batch, mut centres: Vec<f32>, width: usize) -> Vec<f32> {
     let count = centres.len() / width;
     for _ in 0..MEANS {

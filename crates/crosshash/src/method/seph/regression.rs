@@ -12,21 +12,21 @@ use rayon::prelude::*;
 
 use crate::gemm::{Factor, accumulate};
 
-/// Steps at most.
+/// Maximum number of steps.
 pub(super) const ROUNDS: usize = 80;
 const MEMORY: usize = 8;
-/// A relative decrease below this ends it.
+/// The minimisation ends when the relative decrease is below this.
 const SETTLED: f64 = 1e-5;
 
 /// The weights, centres x bits, for features (n x centres) and the signs of `codes` (n x bits);
-/// `None` if `tell`, asked after every step, wants to stop.
+/// `progress` is called after every step; `None` if it stopped the computation.
 pub(super) fn regress(
     features: &[f32],
     own: &[f32],
     codes: &[f32],
     bits: usize,
     penalty: f64,
-    tell: &mut dyn FnMut() -> bool,
+    progress: &mut dyn FnMut() -> bool,
 ) -> Option<Vec<f32>> {
     let problem = Problem { features, own, codes, bits, penalty };
     let centres = features.len() / (codes.len() / bits).max(1);
@@ -60,7 +60,7 @@ pub(super) fn regress(
         }
         let settled = value - reached <= SETTLED * value.abs();
         (w, value, gradient) = (next, reached, g);
-        if !tell() {
+        if !progress() {
             return None;
         }
         if settled {
@@ -125,7 +125,7 @@ impl Problem<'_> {
     }
 }
 
-/// The gradient times the inverse curvature that the memory suggests.
+/// The gradient multiplied by the approximate inverse Hessian.
 fn two_loops(gradient: &[f64], memory: &[(Vec<f64>, Vec<f64>)]) -> Vec<f64> {
     let mut q = gradient.to_vec();
     let mut shares = Vec::new();
