@@ -190,7 +190,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn correlations_are_those_of_another_implementation() {
+    fn correlations_match_numpy() {
         let Case { views: [x, y], own: [cxx, cyy], correlations } = case();
         let cxy = covariance(&x, &y, None);
         let ([wx, wy], rho) = canonical(cxx.clone(), cyy, &cxy, 99).unwrap();
@@ -211,7 +211,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_sum_of_correlations_agrees_for_two_views() {
+    fn sum_of_correlations_equals_cca_for_two_views() {
         let Case { views, own, correlations } = case();
         let block = |a: usize, b: usize| match a == b {
             true => own[a].clone(),

@@ -154,7 +154,7 @@ mod tests {
     use crate::method::cca::tests::{Case, case};
 
     #[test]
-    fn without_labels_it_is_cca() {
+    fn equals_cca_without_labels() {
         let Case { views, own, correlations } = case();
         let similarity = Similarity { factor: None };
         let found =

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gradient_is_the_slope_of_the_objective() {
+    fn gradient_matches_central_differences() {
         let (n, bits) = (6, 4);
         let labels = Labels::from_indices(3, (0..6_u32).map(|i| vec![i % 3])).unwrap();
         let rows = |seed: f32| -> Vec<f32> {

@@ -80,7 +80,7 @@ mod tests {
     use crate::tower::Batch;
 
     #[test]
-    fn the_first_component_has_the_largest_variance() {
+    fn first_component_has_the_largest_variance() {
         // by hand: C = [[5, 3], [3, 5]], eigenvectors (1, 1) and (1, -1)
         let rows = vec![3.0, 1.0, 1.0, 3.0, -3.0, -1.0, -1.0, -3.0];
         let view = View::new(2, Batch::Dense(rows));

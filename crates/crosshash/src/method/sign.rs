@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_widest_features_are_picked() {
+    fn features_of_largest_variance_are_selected() {
         let picked = widest(&[0.5, 2.0, 1.0], 2);
         assert_eq!(picked.values, [0.0, 0.0, 1.0, 0.0, 0.0, 1.0]);
     }

@@ -62,7 +62,7 @@ mod tests {
 
     /// A loss that falls with alpha is brought to the target and stays there.
     #[test]
-    fn settles_at_the_target() {
+    fn converges_to_the_target() {
         let loss = |alpha: f64| 0.3 / (1.0 + alpha);
         for steps in [200, 3000] {
             let mut alpha = Alpha::controlled(0.15, steps);

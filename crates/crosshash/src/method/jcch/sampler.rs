@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_meets_every_item_once_and_every_pair() {
+    fn epoch_contains_every_item_once_and_every_pair() {
         let a = modality(&["x", "y", "z"], &[0, 1, 2]);
         let b = modality(&["z", "w", "x"], &[2, 0, 0]);
         let sampler = sampler(&[&a, &b]);

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gradient_is_the_slope() {
+    fn gradient_matches_central_differences() {
         let (n, bits) = (7_u32, 3);
         let labels = labels(n);
         let h: Vec<f32> = (0..7 * bits).map(|k| (k as f32 * 1.7).sin() + 0.05).collect();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_objective_never_rises_and_codes_follow_labels() {
+    fn objective_never_increases_and_codes_follow_labels() {
         let labels = labels(120);
         let divergence = Divergence::new(labels.clone(), 8);
         let mut rng = ChaCha8Rng::seed_from_u64(2);

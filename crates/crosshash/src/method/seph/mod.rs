@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn means_settle_in_the_middle_of_heaps() {
+    fn k_means_finds_cluster_centres() {
         let rows = vec![0.0, 0.0, 0.0, 2.0, 10.0, 10.0, 10.0, 12.0];
         let found = means(&Batch::Dense(rows), vec![0.0, 0.0, 9.0, 9.0], 2);
         assert_eq!(found, [0.0, 1.0, 10.0, 11.0]);

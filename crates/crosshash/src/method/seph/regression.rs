@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gradient_is_the_slope() {
+    fn gradient_matches_central_differences() {
         let w = [0.3, -0.7, 0.2, 0.9];
         let (_, gradient) = problem().at(&w);
         for k in 0..4 {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_where_the_gradient_does() {
+    fn gradient_is_zero_at_the_end() {
         let w = regress(&FEATURES, &OWN, &CODES, 2, 0.05, &mut || true).unwrap();
         let wide: Vec<f64> = w.iter().map(|&x| f64::from(x)).collect();
         let (value, gradient) = problem().at(&wide);
