@@ -74,7 +74,7 @@ impl Method for Features {
             }
             if items.iter().any(|data| data.preparation.width() > Bits::MAX) {
                 return unsuitable(format!(
-                    "takes features of at most {} numbers",
+                    "accepts at most {} features per item",
                     Bits::MAX
                 ));
             }

@@ -45,7 +45,7 @@ impl ModalityData {
         let view = training.train(name)?;
         if view.is_empty() {
             return Err(Error::content(format!(
-                "modality {name} has no training items; give the split some (train)"
+                "modality {name} has no training items; add some to the split (train)"
             )));
         }
         let own = config.modality(name).and_then(|own| own.normalise);
@@ -202,9 +202,9 @@ pub(crate) fn pairs<'i>(
 ) -> Result<Vec<Vec<usize>>> {
     let items: Vec<&ModalityData> = items.into_iter().collect();
     let mut found: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (m, side) in items.iter().enumerate() {
-        let view = training.train(&side.name)?;
-        for item in (0..view.len()).filter(|&item| side.labels.count(item) > 0) {
+    for (m, data) in items.iter().enumerate() {
+        let view = training.train(&data.name)?;
+        for item in (0..view.len()).filter(|&item| data.labels.count(item) > 0) {
             let unit = found.entry(view.id(item)).or_default();
             if unit.len() == m {
                 unit.push(item);
@@ -213,7 +213,7 @@ pub(crate) fn pairs<'i>(
     }
     found.retain(|_, unit| unit.len() == items.len());
     if items.len() < 2 || found.is_empty() {
-        let names: Vec<&str> = items.iter().map(|side| side.name.as_str()).collect();
+        let names: Vec<&str> = items.iter().map(|data| data.name.as_str()).collect();
         return Err(Error::Unsuitable {
             method: method.to_owned(),
             why: format!(
