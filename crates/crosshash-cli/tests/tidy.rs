@@ -193,7 +193,7 @@ fn sources(name: &str) -> Vec<(String, String)> {
     files(&folder, "rs").into_iter().map(one).collect()
 }
 
-/// The documents for people.
+/// The Markdown documents.
 fn documents() -> Vec<PathBuf> {
     let mut found = files(&root().join("docs"), "md");
     let entries = fs_err::read_dir(root()).expect("a folder");
@@ -343,7 +343,7 @@ fn cycle(graph: &Graph) -> Vec<String> {
         let is_free = |to: &BTreeSet<String>| to.iter().all(|to| !left.contains_key(to));
         let free: Vec<String> = left
             .iter()
-            .filter(|(_, to)| is_free(to))
+            .filter(|entry| is_free(entry.1))
             .map(|(name, _)| name.clone())
             .collect();
         if free.is_empty() {
@@ -481,9 +481,9 @@ fn quoted_paths(text: &str) -> Vec<&str> {
         let ending = [".rs", ".py", ".md"];
         !quoted.is_empty()
             && quoted.chars().all(plain)
-            && (below.iter().any(|start| quoted.starts_with(start))
+            && (below.iter().any(|start| quoted.starts_with(*start))
                 || (!quoted.starts_with(['.', '/'])
-                    && ending.iter().any(|end| quoted.ends_with(end))))
+                    && ending.iter().any(|end| quoted.ends_with(*end))))
     };
     // the text between backticks is every second piece
     text.split('`').skip(1).step_by(2).filter(is_path).collect()
@@ -505,7 +505,9 @@ fn foreign_hosts(text: &str) -> Vec<String> {
         [("crates", "io"), ("pypi", "org"), ("npmjs", "com"), ("npmjs", "org")];
     let registries = registries.map(|(name, end)| format!("{name}.{end}"));
     let others = [["python", "hosted"].concat(), ["ana", "conda"].concat()];
-    found.extend(registries.into_iter().chain(others).filter(|name| text.contains(name)));
+    found.extend(
+        registries.into_iter().chain(others).filter(|name| text.contains(name.as_str())),
+    );
     found
 }
 
