@@ -32,7 +32,7 @@ const PROBE_COST: usize = 12;
 /// Content of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Item numbers: 4 bytes an item and table.
+    /// Item numbers: 4 bytes per item and table.
     Lean,
     /// Item numbers and copies of the codes.
     Fast,
@@ -156,7 +156,7 @@ impl Mih {
         Progressed { top, finished: true, work }
     }
 
-    /// Offers what lies in the buckets of a chunk and was not found at an earlier step.
+    /// Offers the items in the buckets of a chunk that were not found at an earlier step.
     fn visit(
         &self,
         code: &[u64],
@@ -246,7 +246,7 @@ impl Table {
         Planes { words: &self.planes, stride: self.items.len() }
     }
 
-    /// The buckets that differ from `key` by each of the masks, empty ones left out.
+    /// The buckets that differ from `key` by each of the masks, without empty ones.
     fn look_up(&self, key: u16, masks: &[u16], ranges: &mut Vec<Range<u32>>) {
         let begins = &self.begins[..];
         ranges.clear();
@@ -283,7 +283,7 @@ fn substring(word: impl Fn(usize) -> u64, start: usize, length: usize) -> u16 {
     (bits & ((1 << length) - 1)) as u16
 }
 
-/// All numbers of `length` bits by their number of ones, and where each number of ones lies.
+/// All numbers of `length` bits by their number of ones, and with the range of each number of ones.
 fn by_weight(length: usize) -> (Vec<u16>, Vec<Range<usize>>) {
     let mut masks = Vec::with_capacity(1 << length);
     let mut weights = Vec::with_capacity(length + 1);

@@ -13,7 +13,7 @@ pub(super) struct Ascending {
     k: usize,
     /// Only distances less than this can still enter.
     below: u32,
-    /// How many held hits are nearer than `below`.
+    /// Number of kept hits nearer than `below`.
     nearer: usize,
     histogram: Vec<u32>,
     held: Vec<u64>,
@@ -30,7 +30,7 @@ impl Ascending {
         self.below
     }
 
-    /// Some other part of the search knows `k` hits nearer than this.
+    /// Another part of the search has found `k` hits nearer than this.
     pub(super) fn lower(&mut self, below: u32) {
         while self.below > below {
             self.below -= 1;
@@ -57,7 +57,7 @@ impl Ascending {
         }
     }
 
-    /// Everything held, in no order; the first `k` of it and of its peers are the answer.
+    /// All kept hits, unordered; the first `k` of these and those of the other parts are the result.
     pub(super) fn into_keys(self) -> Vec<u64> {
         self.held
     }
@@ -68,7 +68,7 @@ pub(super) struct Unordered {
     k: usize,
     /// Only distances less than this can still enter.
     below: u32,
-    /// How many candidates nearer than `below` were taken.
+    /// Number of candidates nearer than `below` that were accepted.
     nearer: usize,
     histogram: Vec<u32>,
     held: Vec<u64>,
@@ -85,7 +85,7 @@ impl Unordered {
         self.below
     }
 
-    /// Takes note of candidates that will be offered, each once and not yet counted: if at least
+    /// Registers candidates that will be offered, each once and not yet counted: if at least
     /// `k` of them are as near as some distance, nothing farther can be in the result.
     pub(super) fn expect(&mut self, keys: &[u64], histogram: &mut Vec<u32>) {
         if keys.len() < self.k {

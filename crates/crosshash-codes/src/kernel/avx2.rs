@@ -1,7 +1,7 @@
 //! AVX2: ones of 32 bytes at a time by two table look-ups (Muła, Kurz, Lemire, *Faster
 //! Population Counts Using AVX2 Instructions*, 2018, section 3), rows of one or two words
-//! several to a vector. Rows of three words and the odd ends run the safe twin compiled
-//! with the POPCNT instruction. Safe twin: `portable.rs`; test: `mod.rs`.
+//! several to a vector. Rows of three words and the odd ends run the safe reference compiled
+//! with the POPCNT instruction. Safe reference: `portable.rs`; test: `mod.rs`.
 #![expect(unsafe_code, reason = "vector loads and stores; twin and test are named above")]
 
 use std::arch::x86_64::*;
@@ -30,13 +30,13 @@ fn run<const XOR: bool>(one: &[u64], many: &[u64], out: &mut [u16]) {
     scalar::<XOR>(one, &many[done * one.len()..], &mut out[done..]);
 }
 
-/// The safe twin, compiled with POPCNT.
+/// The safe reference, compiled with POPCNT.
 #[target_feature(enable = "avx2,popcnt")]
 fn scalar<const XOR: bool>(one: &[u64], many: &[u64], out: &mut [u16]) {
     portable::count(one, many, out, |a, b| if XOR { a ^ b } else { a & b });
 }
 
-/// Sixteen rows of one word a round; returns how many rows were done.
+/// Sixteen rows of one word per round; returns the number of rows done.
 #[target_feature(enable = "avx2,popcnt")]
 fn rows_of_one<const XOR: bool>(one: u64, many: &[u64], out: &mut [u16]) -> usize {
     let query = _mm256_set1_epi64x(one.cast_signed());
@@ -60,7 +60,7 @@ fn rows_of_one<const XOR: bool>(one: u64, many: &[u64], out: &mut [u16]) -> usiz
     rows.len() * 16
 }
 
-/// Four rows of two words a round; returns how many rows were done.
+/// Four rows of two words per round; returns the number of rows done.
 #[target_feature(enable = "avx2,popcnt")]
 #[expect(clippy::cast_possible_truncation, reason = "counts of at most 128")]
 fn rows_of_two<const XOR: bool>(one: [u64; 2], many: &[u64], out: &mut [u16]) -> usize {

@@ -1,6 +1,6 @@
 //! AVX-512 VPOPCNTDQ: one instruction counts the ones of eight words. Rows of one word go
 //! eight to a vector, rows of two words four; longer rows a vector of words at a time with a
-//! masked end. Safe twin: `portable.rs`; test: `mod.rs`.
+//! masked end. Safe reference: `portable.rs`; test: `mod.rs`.
 #![expect(unsafe_code, reason = "vector loads and stores; twin and test are named above")]
 
 use std::arch::x86_64::*;
@@ -31,7 +31,7 @@ fn run<const XOR: bool>(one: &[u64], many: &[u64], out: &mut [u16]) {
     });
 }
 
-/// Eight rows of one word a round; returns how many rows were done.
+/// Eight rows of one word per round; returns the number of rows done.
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
 fn rows_of_one<const XOR: bool>(one: u64, many: &[u64], out: &mut [u16]) -> usize {
     let query = _mm512_set1_epi64(one.cast_signed());
@@ -47,7 +47,7 @@ fn rows_of_one<const XOR: bool>(one: u64, many: &[u64], out: &mut [u16]) -> usiz
     rows.len() * 8
 }
 
-/// Four rows of two words a round; returns how many rows were done.
+/// Four rows of two words per round; returns the number of rows done.
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
 fn rows_of_two<const XOR: bool>(one: [u64; 2], many: &[u64], out: &mut [u16]) -> usize {
     let [a, b] = one.map(u64::cast_signed);
@@ -68,7 +68,7 @@ fn rows_of_two<const XOR: bool>(one: [u64; 2], many: &[u64], out: &mut [u16]) ->
     rows.len() * 4
 }
 
-/// Rows of three words and more; returns how many rows were done.
+/// Rows of three words and more; returns the number of rows done.
 #[target_feature(enable = "avx512f,avx512vpopcntdq")]
 #[expect(clippy::cast_possible_truncation, reason = "at most 65,535 ones by contract")]
 fn long_rows<const XOR: bool>(one: &[u64], many: &[u64], out: &mut [u16]) -> usize {

@@ -1,7 +1,7 @@
 //! One row against many: counts of differing bits (Hamming distance) and of common bits
 //! (shared labels), with run-time dispatch.
 //!
-//! Rows are packed words, `width` of them a row. `portable.rs` is the reference; every
+//! Rows are packed words, `width` words per row. `portable.rs` is the reference; every
 //! other file here is a faster implementation of it. The property test at the end compares all of
 //! [`Kernel::available`] with it. Only those files contain `unsafe`.
 
@@ -16,7 +16,7 @@ pub(crate) mod threshold;
 
 use std::sync::OnceLock;
 
-/// A way to count bits on this machine.
+/// An implementation of bit counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kernel {
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use crate::proptests::fixed;
 
-    /// Bit by bit: slower than anything, beyond doubt.
+    /// Bit by bit: slow, but obviously correct.
     fn naive(combine: Combine, one: &[u64], many: &[u64]) -> Vec<u16> {
         many.chunks_exact(one.len())
             .map(|row| {

@@ -1,5 +1,5 @@
 //! NEON: ones per byte by `vcnt`, widened by pairwise adds. Rows of one word go two to a
-//! vector, longer rows two words at a time. Safe twin: `portable.rs`; test: `mod.rs`.
+//! vector, longer rows two words at a time. Safe reference: `portable.rs`; test: `mod.rs`.
 #![expect(unsafe_code, reason = "vector loads; twin and test are named above")]
 
 use std::arch::aarch64::*;
@@ -28,7 +28,7 @@ fn run<const XOR: bool>(one: &[u64], many: &[u64], out: &mut [u16]) {
     });
 }
 
-/// Two rows of one word a round; returns how many rows were done.
+/// Two rows of one word per round; returns the number of rows done.
 #[target_feature(enable = "neon")]
 #[expect(clippy::cast_possible_truncation, reason = "counts of at most 64")]
 fn rows_of_one<const XOR: bool>(one: u64, many: &[u64], out: &mut [u16]) -> usize {
@@ -43,7 +43,7 @@ fn rows_of_one<const XOR: bool>(one: u64, many: &[u64], out: &mut [u16]) -> usiz
     rows.len() * 2
 }
 
-/// Rows of two words and more; returns how many rows were done.
+/// Rows of two words and more; returns the number of rows done.
 #[target_feature(enable = "neon")]
 #[expect(clippy::cast_possible_truncation, reason = "at most 65,535 ones by contract")]
 fn long_rows<const XOR: bool>(one: &[u64], many: &[u64], out: &mut [u16]) -> usize {

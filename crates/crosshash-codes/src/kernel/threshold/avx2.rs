@@ -1,4 +1,4 @@
-//! AVX2 and POPCNT: the safe twin compiled for them, and a hint to the caches. Twin: `portable.rs`; test: `mod.rs`.
+//! AVX2 and POPCNT: the safe reference compiled for them, with prefetch. Reference: `portable.rs`; test: `mod.rs`.
 #![expect(unsafe_code, reason = "calls of functions compiled for a checked CPU")]
 
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -1,6 +1,6 @@
 //! AVX-512 VPOPCNTDQ. Counting and comparing share one of the two vector ports, so distances
 //! of up to eight vectors are reduced to their minimum, which runs on the other, before one
-//! comparison: 64 codes of one word cost about twelve cycles. Twin: `portable.rs`; test:
+//! comparison: 64 codes of one word cost about twelve cycles. Reference: `portable.rs`; test:
 //! `mod.rs`.
 #![expect(unsafe_code, reason = "vector loads and stores; twin and test are named above")]
 

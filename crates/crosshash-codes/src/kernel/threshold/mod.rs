@@ -2,11 +2,11 @@
 //!
 //! Codes come as planes: word `w` of code `i` is `words[w * stride + i]`, so that a vector
 //! holds the same word of many codes. Nearly all codes are beyond the bound, and the kernels
-//! are made for that: distances are reduced to their minimum, one comparison rejects tens
+//! are optimised for this case: distances are reduced to their minimum, one comparison rejects tens
 //! of codes, and only the rest is examined. `portable.rs` is the reference; `avx2.rs` is
-//! the same lines compiled for AVX2 (byte-wise population counts by table look-up, as the
-//! compiler vectorises them), as the portable lines are for NEON on 64-bit ARM, where it is
-//! always there; `avx512.rs` is written by hand.
+//! the same source compiled for AVX2 (byte-wise population counts by table look-up, as the
+//! compiler vectorises them), as the portable source is for NEON, which every 64-bit ARM
+//! has; `avx512.rs` is written by hand.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -27,7 +27,7 @@ pub(crate) struct Planes<'a> {
     pub(crate) stride: usize,
 }
 
-/// Where the codes of a list of candidates are found.
+/// The location of the codes of a list of candidates.
 #[derive(Clone, Copy)]
 pub(crate) enum Held<'a> {
     /// At their position in planes.
@@ -124,8 +124,8 @@ impl Kernel {
         }
     }
 
-    /// Whether [`Kernel::threshold_rows`] is faster for one query than turning rows of so many
-    /// words into planes.
+    /// Whether [`Kernel::threshold_rows`] is faster for one query than converting rows of this
+    /// number of words to planes.
     pub(crate) fn reads_rows(self, width: usize) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
@@ -159,7 +159,7 @@ impl Kernel {
         }
     }
 
-    /// Writes rows of `width` words into `out` as planes, as many codes apart as there are.
+    /// Writes rows of `width` words into `out` as planes, with the number of codes as stride.
     pub(crate) fn to_planes(self, rows: &[u64], width: usize, out: &mut Vec<u64>) {
         out.resize(rows.len(), 0);
         match self {
