@@ -114,7 +114,7 @@ fn codes_have_the_configured_length_and_depend_on_the_seed_only() {
         let dataset = dataset(second);
         let split = split(&dataset);
         for method in METHODS.iter().map(|entry| &entry.info) {
-            // fewer and more bits than the features have numbers
+            // fewer and more bits than features
             for bits in [8, 33] {
                 let name = format!("{}, {bits} bits", method.name);
                 let found = fit(&run(method, bits, 5), &dataset, &split);
@@ -151,7 +151,7 @@ fn empty_training_set_is_rejected() {
     let dataset = dataset(Second::Numbers);
     let parts = split(&dataset);
     let mut parts = parts.parts().to_vec();
-    // No split leaves nothing at all to train on; here the first modality has nothing.
+    // A split must have training items; here the first modality has none.
     parts[0].train.clear();
     let empty = Split::new(&dataset, parts).unwrap();
     for method in METHODS.iter().map(|entry| &entry.info) {

@@ -39,7 +39,7 @@ fn tar_of(path: &Path, files: &[(&str, &[u8])]) -> Vec<u8> {
         let mut header = tar::Header::new_gnu();
         header.set_size(bytes.len() as u64);
         header.set_mode(0o644);
-        // as an attacker would, past the checks of the writer
+        // bypasses the checks of the writer, as an attacker would
         header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
         header.set_cksum();
         builder.append(&header, *bytes).unwrap();
@@ -136,7 +136,7 @@ fn decompression_bombs_are_rejected() {
     let text = files[0].as_ref().unwrap_err();
     assert!(text.contains("3145728 bytes exceeds the limit of 1048576"), "{text}");
     assert!(files[1].is_ok());
-    // an entry that says it is small: both of its headers lie
+    // an entry whose headers declare a size that is too small
     let mut bytes = fs_err::read(&path).unwrap();
     let size = (3_u32 << 20).to_le_bytes();
     for at in (0..bytes.len() - 4).rev() {
@@ -243,7 +243,7 @@ fn any_onnx_text_encoder_is_a_backbone() {
     near(&rows[4..], &expected("red bus"));
     let first = open("pooling = \"first\"\nunit_length = false");
     near(&first.backbone().texts(&["red bus"]).unwrap(), &expected("red bus, first"));
-    // a text that is too long is cut, and ends as texts do
+    // a text that is too long is truncated, with its end token
     let cut = open("max_tokens = 4");
     near(&cut.backbone().texts(&["red bus cat cat"]).unwrap(), &expected("red bus"));
     assert!(cut.backbone().texts(&[""]).unwrap().iter().all(|x| x.is_finite()));
@@ -287,7 +287,7 @@ fn extraction_caches_features_by_content() {
         let row = loaded.backbone().pictures(&[picture]).unwrap();
         assert_eq!(rows(&plain)[k * 5..k * 5 + 5], row, "every row is at its place");
     }
-    // a part, then all: only what is new is computed
+    // a part, then all: only new items are computed
     let part = Features::Pictures(Pictures::in_memory(files[..15].to_vec()));
     assert_eq!(extract(&network, &part, Some(&cache), false).unwrap().cached, 0);
     let all = extract(&network, &pictures, Some(&cache), false).unwrap();
@@ -316,7 +316,7 @@ fn interrupted_extraction_resumes() {
     let whole = extract(&network, &pictures, Some(&cache), false).unwrap();
     let file = fs_err::read_dir(&cache).unwrap().next().unwrap().unwrap().path();
     let bytes = fs_err::read(&file).unwrap();
-    // as a crash in the middle of a record leaves it
+    // as after a crash within a record
     fs_err::write(&file, &bytes[..bytes.len() / 2]).unwrap();
     let again = extract(&network, &pictures, Some(&cache), false).unwrap();
     assert!((10..16).contains(&again.cached), "{} were kept", again.cached);

@@ -105,7 +105,7 @@ fn sparse_matrices_of_scipy_and_matlab() {
 
 #[test]
 fn stacked_pictures_have_items_last() {
-    // P is 2 x 3 x 4 in MATLAB's axes: four items of six numbers.
+    // P is 2 x 3 x 4 in MATLAB's axes: four items of six values.
     for file in ["plain5.mat", "packed5.mat", "v73.mat"] {
         let opened = with_fixtures(&format!(
             "modality.m.features = {{ file = {file:?}, key = \"P\" }}\n\
@@ -569,7 +569,7 @@ fn compressed_variables_and_entries_beyond_the_file_are_rejected() {
     let text = open_error(&[("dataset.toml", MAT), ("f.mat", &bytes)]);
     assert!(text.starts_with("f.mat: variable X declares 4294967280 bytes"), "{text}");
 
-    // An entry of a NumPy archive whose unpacked size is overstated.
+    // An entry of a NumPy archive that declares a size that is too large.
     let mut bytes = fs_err::read(fixtures().join("packed.npz")).unwrap();
     let at = bytes.windows(4).position(|four| four == b"PK\x01\x02").unwrap();
     bytes[at + 24..at + 28].copy_from_slice(&0xffff_fff0_u32.to_le_bytes());

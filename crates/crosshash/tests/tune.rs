@@ -153,7 +153,7 @@ fn finetuning_lowers_the_loss_and_beats_the_frozen_network() {
     assert!(losses[7] < 0.7 * losses[0], "{losses:?}");
     assert!(tuned > frozen + 0.1 && tuned > 0.7, "tuned {tuned}, frozen {frozen}");
 
-    // The saved model takes files of pictures, and says what it does not take.
+    // The saved model accepts picture files and rejects other features.
     let saved = tempfile::tempdir().unwrap();
     model.save(saved.path()).unwrap();
     let loaded = Model::load(saved.path()).unwrap();
@@ -211,8 +211,9 @@ fn unsuitable_finetuning_is_rejected() {
     let with = |more: &'static str| [&on[..], &[more]].concat();
     assert_eq!(
         fault(&with("method=dcmh")),
-        "dcmh learns from features, not through a network (modality.image.network); jcch, jcch-b, \
-         scdh do: choose one of them, or extract features of the pictures first (crosshash features)"
+        "dcmh learns from features, not through a network (modality.image.network); jcch+, jcch, \
+         jcch-b, scdh do: choose one of them, or extract features of the pictures first \
+         (crosshash features)"
     );
     assert!(fault(&on[..1]).contains("give the file of its weights"));
     assert!(
