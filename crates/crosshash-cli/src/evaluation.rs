@@ -6,6 +6,7 @@ use anyhow::Result;
 use crosshash::data::{Dataset, Split};
 use crosshash::evaluate::Direction;
 use crosshash::{CodedModality, Encoder};
+use crosshash_codes::eval::UserMetrics;
 
 use crate::progress::Progress;
 
@@ -53,5 +54,45 @@ pub fn to_text(directions: &[Direction], at: &[usize]) -> String {
         }
         out.push('\n');
     }
+    out + &user_text(directions, width)
+}
+
+/// What a user notices, one line per direction between modalities; empty where it was not measured.
+fn user_text(directions: &[Direction], width: usize) -> String {
+    let across: Vec<&Direction> = directions.iter().filter(|d| d.query != d.database).collect();
+    let measured = |d: &&&Direction| d.report.user != UserMetrics::default();
+    if across.iter().filter(measured).count() == 0 {
+        return String::new();
+    }
+    let mut out = format!(
+        "\n{:<width$}{:>8}{:>8}{:>8}{:>11}{:>9}{:>9}{:>9}{:>11}{:>8}\n",
+        "pairs and words", "R@1", "R@5", "R@10", "words P@5", "unseen", "MAP asym", "MAP real", "distinct", "dead"
+    );
+    let number = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.3}"));
+    for Direction { query, database, report } in across {
+        let user = &report.user;
+        let pairs = user.known_item.as_ref();
+        let map = |name: &str| {
+            let found = user.rankings.iter().find(|one| one.ranking == name);
+            number(found.and_then(|one| one.map))
+        };
+        let health = &report.database_health;
+        let distinct = health.unique_codes as f64 / health.codes.max(1) as f64;
+        let _ = writeln!(
+            out,
+            "{:<width$}{:>8}{:>8}{:>8}{:>11}{:>9}{:>9}{:>9}{:>11}{:>8}",
+            format!("{query} -> {database}"),
+            number(pairs.map(|p| p.r1)),
+            number(pairs.map(|p| p.r5)),
+            number(pairs.map(|p| p.r10)),
+            number(user.words.as_ref().map(|w| w.p5_possible)),
+            number(user.words_unseen.as_ref().map(|w| w.p5_possible)),
+            map("asymmetric"),
+            map("cosine"),
+            format!("{distinct:.3}"),
+            health.constant_bits,
+        );
+    }
+    out += "words P@5: of the first five items for a word typed alone, the share that contains it, of what is possible\n";
     out
 }

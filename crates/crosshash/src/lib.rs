@@ -89,6 +89,7 @@ mod tower;
 pub mod train;
 mod typed_words;
 mod weights;
+mod user_eval;
 
 pub use crosshash_codes as codes;
 pub use crosshash_features::picture;
@@ -96,6 +97,7 @@ pub use crosshash_features::picture;
 pub use config::Config;
 pub use data::{Dataset, Features, Modality, Split};
 pub use encode::{Encoder, encode};
+pub use user_eval::add_user_metrics;
 pub use error::{Error, Place, Result};
 pub use model::Model;
 pub use query::{

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use crosshash::data::{LoadedDataset, Split};
+use crosshash::add_user_metrics;
 use crosshash::evaluate::{Coded, Direction, every_direction};
 use crosshash::{Config, DirectionReport, RunDir, RunReport};
 use crosshash_codes::eval::Options;
@@ -175,8 +176,12 @@ pub(crate) fn complete(
     }
     let coded: Vec<Coded> = coded.into_iter().map(|modality| modality.coded).collect();
     let progress = Progress::new("evaluating directions", coded.len() * coded.len());
-    let directions =
+    let mut directions =
         every_direction(&coded, &Options::default(), &|done| progress.set(done))?;
+    drop(progress);
+    let progress = Progress::new("pairs and typed words, direction", directions.len());
+    let done = |done| progress.set(done);
+    add_user_metrics(model, &opened.dataset, split, &mut directions, &done)?;
     drop(progress);
     let name = format!("{}, {} bits", config.method().name, config.bits().get());
     convergence::draw(&run.convergence_plot_path(), &[(&name, history, *best)])?;

@@ -37,6 +37,33 @@ pub struct KnownItem {
     pub mean_rank: f64,
 }
 
+impl KnownItem {
+    /// The mean of several folds, each with its number of queries; ranks are those of a fold. `None`
+    /// without folds.
+    pub fn mean(folds: &[(usize, KnownItem)]) -> Option<KnownItem> {
+        let all: usize = folds.iter().map(|(queries, _)| queries).sum();
+        let (_, first) = folds.first()?;
+        let mean = |value: &dyn Fn(&KnownItem) -> f64| {
+            let sum: f64 = folds.iter().map(|(n, found)| *n as f64 * value(found)).sum();
+            sum / all.max(1) as f64
+        };
+        let rank = mean(&|found| found.median_rank as f64);
+        #[expect(clippy::cast_possible_truncation, reason = "a rank")]
+        #[expect(clippy::cast_sign_loss, reason = "not negative")]
+        let median_rank = rank.round() as usize;
+        Some(KnownItem {
+            queries: all,
+            queries_without_pair: folds.iter().map(|(_, f)| f.queries_without_pair).sum(),
+            database: first.database,
+            r1: mean(&|found| found.r1),
+            r5: mean(&|found| found.r5),
+            r10: mean(&|found| found.r10),
+            median_rank,
+            mean_rank: mean(&|found| found.mean_rank),
+        })
+    }
+}
+
 /// Evaluates how well queries find their pairs.
 ///
 /// ```

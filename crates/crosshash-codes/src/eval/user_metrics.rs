@@ -126,6 +126,12 @@ impl UserMetrics {
         Ok(())
     }
 
+    /// Adds a ranking of which only the recall of pairs is known.
+    pub fn add_known_ranking(&mut self, ranking: &str, found: KnownItem) {
+        let ranking = ranking.to_owned();
+        self.rankings.push(RankingQuality { ranking, map: None, known_item: Some(found) });
+    }
+
     /// Adds a note, once.
     pub fn note(&mut self, note: impl Into<String>) {
         let note = note.into();
