@@ -390,7 +390,9 @@ impl Objective for JcchObjective {
         if shortest < limit {
             return collapsed("the shortest centre".into(), shortest);
         }
-        for one in &self.modalities {
+        // The terms of JCCH+ depend on angles: short outputs are no collapse there.
+        let by_length = self.modalities.iter().filter(|_| self.extra.is_none());
+        for one in by_length {
             let term = format!("{}.length", one.data.name);
             let length = terms.value(&term).unwrap_or(0.0);
             let grown = |row: &Epoch| row.term(&term).is_some_and(|length| length >= limit);
