@@ -59,16 +59,27 @@ pub fn to_text(directions: &[Direction], at: &[usize]) -> String {
 
 /// What a user notices, one line per direction between modalities; empty where it was not measured.
 fn user_text(directions: &[Direction], width: usize) -> String {
-    let across: Vec<&Direction> = directions.iter().filter(|d| d.query != d.database).collect();
+    let across: Vec<&Direction> =
+        directions.iter().filter(|d| d.query != d.database).collect();
     let measured = |d: &&&Direction| d.report.user != UserMetrics::default();
     if across.iter().filter(measured).count() == 0 {
         return String::new();
     }
     let mut out = format!(
         "\n{:<width$}{:>8}{:>8}{:>8}{:>11}{:>9}{:>9}{:>9}{:>11}{:>8}\n",
-        "pairs and words", "R@1", "R@5", "R@10", "words P@5", "unseen", "MAP asym", "MAP real", "distinct", "dead"
+        "pairs and words",
+        "R@1",
+        "R@5",
+        "R@10",
+        "words P@5",
+        "unseen",
+        "MAP asym",
+        "MAP real",
+        "distinct",
+        "dead"
     );
-    let number = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.3}"));
+    let number =
+        |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.3}"));
     for Direction { query, database, report } in across {
         let user = &report.user;
         let pairs = user.known_item.as_ref();

@@ -88,8 +88,8 @@ pub mod supervise;
 mod tower;
 pub mod train;
 mod typed_words;
-mod weights;
 mod user_eval;
+mod weights;
 
 pub use crosshash_codes as codes;
 pub use crosshash_features::picture;
@@ -97,7 +97,6 @@ pub use crosshash_features::picture;
 pub use config::Config;
 pub use data::{Dataset, Features, Modality, Split};
 pub use encode::{Encoder, encode};
-pub use user_eval::add_user_metrics;
 pub use error::{Error, Place, Result};
 pub use model::Model;
 pub use query::{
@@ -106,3 +105,4 @@ pub use query::{
 pub use run_dir::{
     CodedModality, DirectionReport, FileStamp, HistoryTable, RunDir, RunReport, Subset,
 };
+pub use user_eval::add_user_metrics;

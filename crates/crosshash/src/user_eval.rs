@@ -38,7 +38,8 @@ pub fn add_user_metrics(
 ) -> Result<()> {
     let mut all = Vec::new();
     for name in model.modalities() {
-        let (queries, database) = (dataset.queries(split, name)?, dataset.database(split, name)?);
+        let (queries, database) =
+            (dataset.queries(split, name)?, dataset.database(split, name)?);
         let outputs = |view: &View<'_>| model.outputs(name, view.features(), &|_| {});
         all.push(Encoded {
             name: name.to_owned(),
@@ -113,7 +114,8 @@ fn pairs(
     let size = other.len().div_ceil(folds);
     let mut sums: Vec<Vec<(usize, crosshash_codes::eval::KnownItem)>> = vec![Vec::new(); 3];
     for fold in 0..folds {
-        let items: Vec<usize> = (fold * size..((fold + 1) * size).min(other.len())).collect();
+        let items: Vec<usize> =
+            (fold * size..((fold + 1) * size).min(other.len())).collect();
         let fold_keys: Vec<&str> = items.iter().map(|&at| other[at].as_str()).collect();
         let asking: Vec<usize> = (0..own.len())
             .filter(|&q| paired.row(q).iter().any(|at| items.contains(&(*at as usize))))
@@ -123,9 +125,11 @@ fn pairs(
         }
         let asking_keys: Vec<&str> = asking.iter().map(|&q| own[q].as_str()).collect();
         let relevant = Relevant::by_key(&asking_keys, &fold_keys)?;
-        let q: Vec<f32> = asking.iter().flat_map(|&at| row(&from.query_outputs, at)).collect();
+        let q: Vec<f32> =
+            asking.iter().flat_map(|&at| row(&from.query_outputs, at)).collect();
         let d: Vec<f32> = items.iter().flat_map(|&at| row(&to.query_outputs, at)).collect();
-        let (q_codes, d_codes) = (Codes::from_signs(bits, &q)?, Codes::from_signs(bits, &d)?);
+        let (q_codes, d_codes) =
+            (Codes::from_signs(bits, &q)?, Codes::from_signs(bits, &d)?);
         for (k, scores) in [
             Scores::hamming(&q_codes, &d_codes)?,
             Scores::asymmetric(&q, &d_codes)?,
@@ -178,14 +182,14 @@ fn typed(
     {
         let pairs = texts.iter().map(|(key, text)| (key.as_str(), text.as_str()));
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let queries =
-            WordQueries::new(vocabulary.analysis(), pairs, &keys, usize::MAX)?;
+        let queries = WordQueries::new(vocabulary.analysis(), pairs, &keys, usize::MAX)?;
         if queries.is_empty() {
             user.note("words: no word occurs in the texts of 3 to 60 items");
             continue;
         }
         let typed = Features::Text(queries.words.clone());
-        let q = Codes::from_signs(model.bits(), &model.outputs(&from.name, typed, &|_| {})?)?;
+        let q =
+            Codes::from_signs(model.bits(), &model.outputs(&from.name, typed, &|_| {})?)?;
         let d = Codes::from_signs(model.bits(), outputs)?;
         let found = words(&Scores::hamming(&q, &d)?, &queries.relevant)?;
         if is_unseen {

@@ -233,7 +233,7 @@ fn trained(what: &str, config: &Config, opened: &LoadedDataset) -> Result<Option
         seed: config.seed(),
         seconds,
         best_epoch: fitted.best,
-        validation_map: fitted.best.and_then(|best| fitted.history.epochs[best - 1].map),
+        validation_map: fitted.best.and_then(|best| fitted.history.epochs[best - 1].map()),
         evaluated,
     }))
 }

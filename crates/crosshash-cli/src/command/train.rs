@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::data::{LoadedDataset, Split};
 use crosshash::add_user_metrics;
+use crosshash::data::{LoadedDataset, Split};
 use crosshash::evaluate::{Coded, Direction, every_direction};
 use crosshash::{Config, DirectionReport, RunDir, RunReport};
 use crosshash_codes::eval::Options;

@@ -26,18 +26,24 @@ pub(crate) struct Alpha {
     mean: Option<f64>,
     target: Option<f64>,
     gain: f64,
+    most: f64,
 }
 
 impl Alpha {
     /// A fixed alpha.
     pub(crate) fn fixed(value: f64) -> Alpha {
-        Alpha { value, mean: None, target: None, gain: 0.0 }
+        Alpha { value, mean: None, target: None, gain: 0.0, most: RANGE.1 }
     }
 
     /// An alpha that is controlled so that the loss reaches a target, in a training of `steps` steps.
     pub(crate) fn controlled(target: f64, steps: usize) -> Alpha {
         let gain = (STEPS / steps.max(1) as f64).clamp(GAIN.0, GAIN.1);
-        Alpha { value: 0.1, mean: None, target: Some(target), gain }
+        Alpha { value: 0.1, mean: None, target: Some(target), gain, most: RANGE.1 }
+    }
+
+    /// The same with a smaller limit: beside terms on angles, a large weight would dominate the loss.
+    pub(crate) fn at_most(self, most: f64) -> Alpha {
+        Alpha { most, ..self }
     }
 
     /// The weight now.
@@ -51,7 +57,7 @@ impl Alpha {
         self.mean = Some(mean);
         if let Some(target) = self.target {
             let next = self.value * (self.gain * (mean - target)).exp();
-            self.value = next.clamp(RANGE.0, RANGE.1);
+            self.value = next.clamp(RANGE.0, self.most);
         }
     }
 }

@@ -33,6 +33,8 @@ const COLLAPSE: f64 = 0.1;
 
 /// Maximum number of warm-up steps of JCCH+.
 const WARMUP: usize = 200;
+/// Largest weight of the quantisation term of JCCH+.
+const ALPHA_PLUS: f64 = 10.0;
 /// Steps that share a learning rate: lazy rows of sparse layers are updated when it changes.
 const HELD: usize = 32;
 
@@ -95,7 +97,10 @@ impl JcchObjective {
         let mut new = JcchObjective {
             config: config.clone(),
             settings,
-            alphas: vec![alpha; modalities.len()],
+            alphas: {
+                let alpha = if plus.is_some() { alpha.at_most(ALPHA_PLUS) } else { alpha };
+                vec![alpha; modalities.len()]
+            },
             modalities,
             centres: Param::new(centres, bits, &device),
             sampler,
