@@ -124,6 +124,7 @@ pub fn fit(
     let mut clock = Clock::default();
     if let Some(checkpoints) = checkpoints {
         report_dropped(opened, split);
+        RunDir::create(checkpoints.run.path())?;
         // The configuration is overwritten only when it is known to fit the checkpoint.
         clock = checkpoints.resume(&mut session)?;
         checkpoints.run.save_config(&config.to_toml()?)?;

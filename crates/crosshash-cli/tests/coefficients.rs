@@ -88,7 +88,7 @@ fn flags_without_effect_and_labels_without_negatives_are_reported() {
     assert!(!folder.path().join("c").exists(), "a failed run leaves no folder");
     let output = run(&["--json"]);
     assert!(output.status.success(), "{output:?}");
-    let says = "every q is 0: no item has a negative, for all share a label";
+    let says = "every q is 0: all items share a label, so no item has a negative";
     assert!(stderr(&output).contains(says), "{output:?}");
     assert!(stdout(&output).contains(says), "{output:?}");
 }

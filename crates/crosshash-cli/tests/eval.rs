@@ -235,14 +235,14 @@ fn bad_input_is_rejected_with_a_message() {
     );
     assert_eq!(
         with_query(&npy("|i1", "(0, 12)", &[]), &[]),
-        "crosshash: --query-labels has 3 rows, --query (DIR/bad.npy) has 0; there must be one \
-         row of labels per code"
+        "crosshash: --query-labels has 3 rows, --query (DIR/bad.npy) has 0; one row of \
+         labels per code is required"
     );
     problem.put("none.npy", &npy("|u1", "(0, 3)", &[]));
     problem.put("empty.npy", &npy("|i1", "(0, 12)", &[]));
     assert_eq!(
         problem.refused(["empty.npy", "d.npy", "none.npy", "yd.npy"], &[]),
-        "crosshash: the query set is empty: there is nothing to judge"
+        "crosshash: the query set is empty: there is nothing to evaluate"
     );
     assert_eq!(
         with_query(&npy("|i1", "(3, 8)", &[1; 24]), &[]),

@@ -287,7 +287,7 @@ fn index(folder: &Path) {
     let codes = Codes::from_words(Bits::new(64).unwrap(), words).unwrap();
     Writer::create(folder, Bits::new(64).unwrap(), &[])
         .unwrap()
-        .insert(&CodeFile::new(codes))
+        .insert(CodeFile::new(codes))
         .unwrap();
 }
 
@@ -396,7 +396,7 @@ fn several_models_and_an_index_at_once() {
     );
     assert_eq!(
         asked,
-        "query: codes only is an index without a model: ask by code or by item"
+        "query: codes only is an index without a model; query it by code or by item"
     );
     let named = refused(400, client.json("POST", "/v1/items", &json!({"modality": "items", "items": [{"id": "x", "code": "00000000000000ff"}]}).to_string()));
     assert_eq!(named, "items[0].id: ids of this index are whole numbers");

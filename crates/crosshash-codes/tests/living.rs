@@ -248,7 +248,7 @@ fn a_hundred_million_codes_open_without_being_read() {
     let n = 100_000_000_usize;
     let mut writer = Writer::create(&folder, Bits::new(64).unwrap(), &[]).unwrap();
     let one = Codes::from_words(Bits::new(64).unwrap(), vec![7]).unwrap();
-    writer.insert(&CodeFile::new(one.clone())).unwrap();
+    writer.insert(CodeFile::new(one.clone())).unwrap();
     writer.flush().unwrap();
     drop(writer);
     // the same files with a hundred million rows of zeros: header, size and manifest rewritten

@@ -348,7 +348,7 @@ fn unreadable_pictures_are_errors_unless_skipped() {
     );
     let only_bad = Features::Pictures(Pictures::in_memory(vec![b"x".to_vec(); 50]));
     let text = extract(&network, &only_bad, None, true).unwrap_err();
-    assert_eq!(text, "not one picture can be read");
+    assert_eq!(text, "none of the pictures can be read");
     let text = extract(&network, &only_bad, None, false).unwrap_err();
     assert!(text.contains("pictures and possibly more cannot be read"), "{text}");
     let texts = Features::Text(["a"].iter().collect());

@@ -361,7 +361,12 @@ fn label_numbers_can_be_a_vector() {
     let opened = open(dir.path(), None).unwrap();
     assert_eq!(opened.dataset.modalities()[0].labels().histogram(), [1, 0, 2]);
     let text = fault(&[("dataset.toml", manifest), ("x.npy", &vector)]);
-    assert!(text.contains("x.npy: an array of one axis (3 numbers)"), "{text}");
+    assert!(
+        text.contains(
+            "x.npy: features must be rows x columns, not an array of one axis (3 values)"
+        ),
+        "{text}"
+    );
     let text = fault(&[("dataset.toml", manifest), ("x.npy", &npy("(3, 0)", &[]))]);
     assert_eq!(text, "x.npy: an array of 3 x 0: features need at least one column");
 }

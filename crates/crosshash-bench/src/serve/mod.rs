@@ -130,7 +130,7 @@ fn codes(args: &Args) -> Result<Value> {
     queries.append(&other_queries)?;
     let folder = tempfile::tempdir()?;
     let index = folder.path().join("index");
-    Writer::create(&index, bits, &[])?.insert(&CodeFile::new(items))?;
+    Writer::create(&index, bits, &[])?.insert(CodeFile::new(items))?;
     say(format!("{} items of {bits} bits are indexed", args.items));
     let server = Server::start(&index)?;
     let bodies = bodies(&queries, args.k);

@@ -106,7 +106,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         args.data_args.open(&args.data, args.root.as_deref(), config.modalities())?;
     let split = split(&opened, config.validation())?;
     say("preparing");
-    let run_dir = RunDir::create(&args.out)?;
+    // The folder is created when the data and the configuration are known to fit.
+    let run_dir = RunDir::planned(&args.out);
     let checkpoints = Checkpoints::new(&run_dir, args.resume);
     let Some(fitted) = fit(&config, &opened, &split, Some(&checkpoints))? else {
         let out = args.out.display();

@@ -99,6 +99,11 @@ impl RunDir {
         Ok(run)
     }
 
+    /// A run that is created later ([`RunDir::create`]); nothing is written.
+    pub fn planned(path: impl Into<PathBuf>) -> RunDir {
+        RunDir { path: path.into() }
+    }
+
     /// Whether a folder contains a run of any version, finished or not.
     pub fn is_run(path: &Path) -> bool {
         [LAYOUT, CONFIG, MODEL_JSON].iter().any(|name| path.join(name).is_file())

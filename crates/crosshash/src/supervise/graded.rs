@@ -152,6 +152,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::proptests::fixed;
 
     /// Reference implementation of the definition, item by item: q and u, dense.
     fn twin(labels: &Labels, include_self: bool) -> (Vec<f64>, Vec<f64>) {
@@ -213,6 +214,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(fixed(128))]
+
         #[test]
         fn follows_the_definition(
             classes in 1_u32..80,

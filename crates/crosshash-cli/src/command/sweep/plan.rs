@@ -122,7 +122,10 @@ mod tests {
         );
         assert_eq!(texts(true).len(), 6);
         assert_eq!(texts(true)[1], "bits=16, jcch.beta=0.1");
-        assert_eq!(plan(&vary, true).unwrap().points[1].file(3), "bits=16_beta=0.1_seed=3");
+        assert_eq!(
+            plan(&vary, true).unwrap().points[1].file(3),
+            "bits=16_jcch.beta=0.1_seed=3"
+        );
         assert_eq!(plan(&[], true).unwrap().points[0].file(0), "seed=0");
     }
 
