@@ -280,7 +280,7 @@ fn bad_input_is_rejected_with_a_message() {
     problem.put("c.codes", &bytes);
     assert_eq!(
         problem.refused(["c.codes", "d.npy", "yq.npy", "yd.npy"], &[]),
-        "crosshash: DIR/c.codes: corrupt: the checksum of section 4 does not match"
+        "crosshash: DIR/c.codes: corrupt: the checksum of the labels section does not match"
     );
     for flags in [&["--at", "0"][..], &["--bits", "2000"], &["--nonsense"]] {
         problem.refused(FILES, flags);

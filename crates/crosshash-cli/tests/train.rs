@@ -415,7 +415,7 @@ fn bad_settings_write_nothing() {
     assert!(err.contains("there are: picture, drawing, words"), "{err}");
     assert!(!Path::new(&run).exists(), "nothing is left behind");
     let err = refused(&["eval", &path(dir.path(), "nowhere")]);
-    assert!(err.contains("is not the folder of a finished run"), "{err}");
+    assert!(err.contains("is not the folder of a run"), "{err}");
 }
 
 #[test]

@@ -92,7 +92,7 @@ struct File {
 impl Default for File {
     fn default() -> File {
         File {
-            method: "jcch".into(),
+            method: "jcch+".into(),
             bits: 64,
             seed: 0,
             modalities: Vec::new(),

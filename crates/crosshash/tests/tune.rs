@@ -80,6 +80,7 @@ fn split(dataset: &Dataset) -> Split {
 
 fn run(settings: &[&str]) -> Config {
     let small = r#"
+        method = "jcch"
         bits = 16
         epochs = 8
         batch_size = 18

@@ -64,7 +64,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 
-    /// Method, e.g. jcch (default), dcmh or cca; see `crosshash methods`.
+    /// Method, e.g. jcch+ (default), jcch, dcmh or cca; see `crosshash methods`.
     #[arg(long, value_name = "NAME")]
     pub(crate) method: Option<String>,
 
