@@ -13,6 +13,7 @@ mod reproduce;
 mod search;
 mod serve;
 mod train;
+mod typed;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -45,6 +46,7 @@ enum Command {
     Eval(eval::Args),
     Features(features::Args),
     Train(train::Args),
+    Typed(typed::Args),
     Search(search::Args),
     Serve(serve::Args),
     Reproduce(Box<reproduce::Args>),
@@ -66,6 +68,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Eval(args) => eval::run(&args),
         Command::Features(args) => features::run(&args),
         Command::Train(args) => train::run(&args),
+        Command::Typed(args) => typed::run(&args),
         Command::Search(args) => search::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),

@@ -37,6 +37,9 @@ pub struct Checkpoints {
     resume: bool,
 }
 
+/// Share of items with equal codes above which a training ends with a warning.
+const MAX_TIED: f64 = 0.5;
+
 /// Times that are saved in the checkpoint.
 #[derive(Default, Serialize, Deserialize)]
 struct Clock {
@@ -127,7 +130,7 @@ pub fn fit(
         RunDir::create(checkpoints.run.path())?;
         // The configuration is overwritten only when it is known to fit the checkpoint.
         clock = checkpoints.resume(&mut session)?;
-        checkpoints.run.save_config(&config.to_toml()?)?;
+        checkpoints.run.save_config(&session.config().to_toml()?)?;
     }
     let guard = interrupt::catch();
     while !session.is_done() {
@@ -145,7 +148,22 @@ pub fn fit(
         say(format!("outputs rotated ({rotation}): validation improves"));
     }
     let history = History { epochs: history, seconds: clock.ended };
+    warn_of_ties(&history, best_epoch);
     Ok(Some(Fitted { model, history, best: best_epoch }))
+}
+
+/// Warns if many items have the same code: the order of such items in search results is arbitrary.
+fn warn_of_ties(history: &History, best: Option<usize>) {
+    let best = best.and_then(|best| history.epochs.get(best - 1));
+    let Some(found) = best.and_then(|epoch| epoch.validation) else { return };
+    if found.tied > MAX_TIED {
+        say(format!(
+            "warning: {:.0} % of the items share their code with another item, so the order of \
+             search results is arbitrary among them; use more bits, or jcch+ with a larger \
+             plus.instance",
+            100.0 * found.tied
+        ));
+    }
 }
 
 /// Runs one epoch with live progress and prints a line at its end; false if it was interrupted.
@@ -190,7 +208,8 @@ fn epoch(session: &mut TrainingSession, clock: &mut Clock) -> Result<bool> {
         };
         let map = part("MAP", found.map);
         let (recall, words) = (part("R@10", found.recall), part("words P@5", found.words));
-        format!("; validation{map}{recall}{words}")
+        let distinct = part("distinct codes", Some(found.distinct));
+        format!("; validation{map}{recall}{words}{distinct}")
     });
     let rate = taken as f64 / seconds;
     say(format!(
@@ -226,7 +245,7 @@ impl History {
             }
         }
         let mut out = String::from(
-            "epoch,seconds,learning_rate,loss,validation_map,validation_recall,validation_words,validation_score",
+            "epoch,seconds,learning_rate,loss,validation_map,validation_recall,validation_words,validation_score,distinct_codes,tied_items",
         );
         names.iter().for_each(|name| out += &format!(",{name}"));
         let cell =
@@ -237,11 +256,13 @@ impl History {
                 cell(validation.as_ref().and_then(part))
             };
             out += &format!(
-                "\n{epoch},{seconds:.3},{learning_rate},{loss},{},{},{},{}",
+                "\n{epoch},{seconds:.3},{learning_rate},{loss},{},{},{},{},{},{}",
                 of(|v| v.map),
                 of(|v| v.recall),
                 of(|v| v.words),
                 of(|v| Some(v.score)),
+                of(|v| Some(v.distinct)),
+                of(|v| Some(v.tied)),
             );
             names.iter().for_each(|name| out += &format!(",{}", cell(row.term(name))));
         }

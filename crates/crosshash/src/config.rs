@@ -6,7 +6,9 @@
 //!
 //! Defaults are those of the paper where it states them (it does not state batch size, epochs or
 //! schedule), except the learning rate: 0.1 where the paper has 0.01 to 0.03, because towers here are
-//! trained on frozen, standardised features (`docs/training.md`).
+//! trained on frozen, standardised features (`docs/training.md`). Beside a network that is fine-tuned,
+//! it is the paper's 0.01 for all new layers. The number of epochs depends on the data, unless it is
+//! given: small data sets need more of them for the same number of steps.
 //!
 //! ```
 //! use crosshash::Config;
@@ -59,13 +61,16 @@ struct File {
     seed: u64,
     /// The modalities to train, in order; none means all.
     modalities: Vec<String>,
-    /// Passes over the training items.
-    epochs: usize,
+    /// Passes over the training items; default: 30, or as many as make 3,000 steps, at most 300.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    epochs: Option<usize>,
     /// Ids per step (unpaired: items of each modality), evened out over the steps of an epoch:
     /// 10,000 ids in batches of 128 make 78 steps of 129.
     batch_size: usize,
-    /// Learning rate; multiplied by 0.1 at 60 % and 85 % of the epochs.
-    learning_rate: f64,
+    /// Learning rate; multiplied by 0.1 at 60 % and 85 % of the epochs (jcch+: a cosine). Default: 0.1,
+    /// or 0.01 if a network is fine-tuned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    learning_rate: Option<f64>,
     /// Momentum.
     momentum: f64,
     /// Weight decay.
@@ -96,9 +101,9 @@ impl Default for File {
             bits: 64,
             seed: 0,
             modalities: Vec::new(),
-            epochs: 30,
+            epochs: None,
             batch_size: 128,
-            learning_rate: 0.1,
+            learning_rate: None,
             momentum: 0.9,
             weight_decay: 1e-4,
             hidden: 4096,
@@ -112,15 +117,21 @@ impl Default for File {
     }
 }
 
+/// Epochs of a training, at least and at most, if they are not given.
+const EPOCHS: [usize; 2] = [30, 300];
+/// Steps of a training of few items.
+const STEPS: usize = 3000;
+/// Learning rate of towers on fixed features.
+const LEARNING_RATE: f64 = 0.1;
 /// Largest accepted number of hidden units.
 const MAX_HIDDEN: usize = 1 << 20;
 
 impl File {
     fn check(&self) -> Result<()> {
-        check::at_least_one("epochs", self.epochs)?;
+        check::at_least_one("epochs", self.epochs.unwrap_or(1))?;
         check::at_least_one("batch_size", self.batch_size)?;
         check::at_least_one("validation_database", self.validation_database)?;
-        check::positive("learning_rate", self.learning_rate)?;
+        check::positive("learning_rate", self.learning_rate.unwrap_or(LEARNING_RATE))?;
         check::share("momentum", self.momentum)?;
         check::share("validation", self.validation)?;
         check::not_negative("weight_decay", self.weight_decay)?;
@@ -203,8 +214,22 @@ impl Config {
     /// This configuration with another number of epochs, for a phase of a training.
     pub(crate) fn with_epochs(&self, epochs: usize) -> Config {
         let mut config = self.clone();
-        config.file.epochs = epochs;
+        config.file.epochs = Some(epochs);
         config
+    }
+
+    /// This configuration with the number of epochs for these data, if it is not given.
+    fn with_budget(&self, training: &Training<'_>) -> Result<Config> {
+        if self.file.epochs.is_some() {
+            return Ok(self.clone());
+        }
+        let mut items = 0;
+        for name in training.modalities() {
+            items = items.max(training.train(name)?.len());
+        }
+        let steps = items.div_ceil(self.file.batch_size).max(1);
+        let [least, most] = EPOCHS;
+        Ok(self.with_epochs(STEPS.div_ceil(steps).clamp(least, most)))
     }
 
     /// Every setting as a TOML text, which [`Config::parse`] reads back.
@@ -227,7 +252,8 @@ impl Config {
 
     /// Starts a training, which can be driven epoch by epoch, saved and resumed.
     pub fn begin(&self, training: &Training<'_>) -> Result<TrainingSession> {
-        TrainingSession::new(self, &*self.method, training)
+        let config = self.with_budget(training)?;
+        TrainingSession::new(&config, &*config.method, training)
     }
 
     /// Trains to the end and returns the model of the best epoch; `None` if the callback stopped it.
@@ -259,9 +285,10 @@ impl Config {
         &self.file.modalities
     }
 
-    /// Number of epochs of a gradient method.
+    /// Number of epochs of a gradient method; before a training begins, at least this many if they are
+    /// not given.
     pub fn epochs(&self) -> usize {
-        self.file.epochs
+        self.file.epochs.unwrap_or(EPOCHS[0])
     }
 
     /// Share of the training items that is held out where the data set names no validation items.
@@ -274,7 +301,9 @@ impl Config {
     }
 
     pub(crate) fn learning_rate(&self) -> f64 {
-        self.file.learning_rate
+        let finetunes = self.modality.values().any(|own| own.finetune.is_some());
+        let default = if finetunes { modality::LEARNING_RATE } else { LEARNING_RATE };
+        self.file.learning_rate.unwrap_or(default)
     }
 
     pub(crate) fn momentum(&self) -> f64 {
@@ -340,7 +369,7 @@ impl Config {
     /// The learning rates of a modality's first layer and heads.
     pub(crate) fn learning_rates(&self, modality: &str, hidden: usize) -> [f64; 2] {
         let own = self.modality(modality);
-        let rate = own.and_then(|own| own.learning_rate).unwrap_or(self.file.learning_rate);
+        let rate = own.and_then(|own| own.learning_rate).unwrap_or(self.learning_rate());
         match own.and_then(|own| own.learning_rate_hidden).filter(|_| hidden > 0) {
             Some(first) => [first, rate],
             None => [rate, rate],

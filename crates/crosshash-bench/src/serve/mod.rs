@@ -19,8 +19,8 @@ use crosshash_codes::segments::Writer;
 use crosshash_codes::{BitOrder, Bits, Codes};
 use serde_json::{Value, json};
 
-use self::client::Client;
-use self::server::Server;
+pub(crate) use self::client::Client;
+pub(crate) use self::server::Server;
 use super::search::{Data, make};
 use crosshash_cli::progress::say;
 

@@ -10,14 +10,14 @@ use anyhow::{Context as _, Result, bail};
 use crosshash_cli::memory::resident_bytes_of;
 
 /// A running server, stopped on drop.
-pub(super) struct Server {
+pub(crate) struct Server {
     child: Child,
-    pub(super) addr: SocketAddr,
+    pub(crate) addr: SocketAddr,
 }
 
 impl Server {
     /// Starts a server on a free local port and waits until it is ready.
-    pub(super) fn start(place: &Path) -> Result<Server> {
+    pub(crate) fn start(place: &Path) -> Result<Server> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["program", "serve"])
             .arg(place)

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 /// Learning rate of a network (paper).
 const LEARNING_RATE_NETWORK: f64 = 0.001;
 /// Learning rate of the layers after it (paper).
-const LEARNING_RATE: f64 = 0.01;
+pub(super) const LEARNING_RATE: f64 = 0.01;
 /// Smallest share of a picture that a random crop keeps, by default.
 const CROP: f64 = 0.5;
 /// Names random weights.

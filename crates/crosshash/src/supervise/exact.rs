@@ -53,7 +53,7 @@ pub(super) fn of_groups(
 }
 
 /// Partition of the sets by algorithm.
-struct Plan<'a> {
+pub(super) struct Plan<'a> {
     sets: &'a Labels,
     starts: Vec<usize>,
     beta: Beta,
@@ -63,7 +63,7 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(groups: &'a Groups) -> Plan<'a> {
+    pub(super) fn new(groups: &'a Groups) -> Plan<'a> {
         let sets = &groups.sets;
         let n = u128::from(groups.labelled());
         let largest = (0..sets.len()).map(|set| sets.count(set)).max().unwrap_or(0);
@@ -77,7 +77,7 @@ impl<'a> Plan<'a> {
 
     /// For weights per set: the weight of the sets that overlap each set, and the shares of its
     /// labels.
-    fn sums(
+    pub(super) fn sums(
         &self,
         weights: &[u64],
         progress: &(dyn Fn(usize) + Sync),

@@ -4,15 +4,16 @@
 //! L_u = sum_i sum_{s in Y_i} [ q_is l_c(h_i, s) + lambda u_is |h_i - c_s| ]
 //! ```
 //!
-//! One file per kind: `exact` and `anchors` for the improved bound of the JCCH paper, `graded` for the
-//! same with graded pairs, `scul` for JCCH-B, `balanced` for the closed forms. [`supervise`] selects
-//! the kind.
+//! One file per kind: `exact` and `anchors` for the improved bound of the JCCH paper, `cross` for the
+//! same between unpaired modalities, `graded` with graded pairs, `scul` for JCCH-B, `balanced` for the
+//! closed forms. [`supervise`] selects the kind.
 
 mod anchors;
 mod balanced;
 mod beta;
 mod bound;
 mod coefficients;
+mod cross;
 mod exact;
 mod graded;
 mod groups;
@@ -24,6 +25,7 @@ mod subset_tree;
 pub use anchors::{draw as draw_anchors, from_anchors};
 pub use balanced::{Balanced, balanced};
 pub use coefficients::{Coefficients, Part, Row};
+pub use cross::cross;
 pub use exact::exact;
 pub use graded::graded;
 pub use groups::Groups;

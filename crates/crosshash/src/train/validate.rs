@@ -7,9 +7,10 @@
 //! | recall | mean R@10 of pairs over the same directions, if there are pairs |
 //! | words | mean P@5 of typed words that find items of another modality, if there are texts |
 //!
-//! P@5 is divided by its maximum (3 of 5 for a word of three items).
+//! P@5 is divided by its maximum (3 of 5 for a word of three items). The number of distinct codes and the
+//! share of items with equal codes are recorded, too: MAP does not notice codes that collapse to groups.
 
-use crosshash_codes::eval::{Options, Relevant, Scores, known_item, words};
+use crosshash_codes::eval::{Options, Relevant, Scores, health, known_item, words};
 use crosshash_codes::{Bits, Codes};
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +53,12 @@ pub struct Validation {
     /// Mean P@5 of typed words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub words: Option<f64>,
+    /// Number of distinct codes, as a share of the items; that of the worst modality.
+    #[serde(default)]
+    pub distinct: f64,
+    /// Share of the items whose code another item has too; that of the worst modality.
+    #[serde(default)]
+    pub tied: f64,
     /// The selected metric.
     pub score: f64,
 }
@@ -188,7 +195,14 @@ impl ValidationSet {
             Select::Words => words,
             Select::Balanced => None,
         };
-        Ok(Validation { map, recall, words, score: chosen.unwrap_or(balanced) })
+        let (mut distinct, mut tied) = (1.0_f64, 0.0_f64);
+        for one in &coded {
+            let found = health(&one.database);
+            distinct = distinct.min(found.unique_codes as f64 / found.codes.max(1) as f64);
+            tied = tied.max(found.shared_code_rate);
+        }
+        let score = chosen.unwrap_or(balanced);
+        Ok(Validation { map, recall, words, distinct, tied, score })
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Part {
     pub(crate) q: Tensor<2>,
     /// Weights of the attraction term, n x C.
     pub(crate) u: Tensor<2>,
-    /// `y / |Y_i|`, n x C.
+    /// Targets of the classifier: `y / |Y_i|`, or `y` if labels are summed; n x C.
     pub(crate) shares: Tensor<2>,
     /// Weight of the quantisation term.
     pub(crate) alpha: f64,

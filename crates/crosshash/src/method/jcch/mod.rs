@@ -74,6 +74,8 @@ pub(crate) struct Settings {
     pub(crate) lambda: f64,
     /// Weight of the classifier.
     pub(crate) mu: f64,
+    /// Whether the classifier loss of an item is the mean over its labels or their sum.
+    pub(crate) classifier: Reduction,
     /// Weight of the pair term, if there are pairs.
     pub(crate) beta: f64,
     /// Weight of the quantisation loss; default: controlled to reach `quantisation_target`.
@@ -99,11 +101,22 @@ pub(crate) struct Settings {
     pub(crate) scale: Scale,
 }
 
+/// How the losses of the labels of an item are combined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Reduction {
+    /// Their mean: an item of many labels weighs as much as one of a single label.
+    Mean,
+    /// Their sum, as in the unary term, whose coefficients of an item sum to about |Y_i|.
+    Sum,
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
             lambda: 0.002,
             mu: 0.1,
+            classifier: Reduction::Mean,
             beta: 0.1,
             alpha: None,
             quantisation_target: 0.15,

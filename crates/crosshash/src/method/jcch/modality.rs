@@ -4,7 +4,7 @@ use burn_tensor::{Device, Int, Tensor, TensorData};
 use rand_chacha::ChaCha8Rng;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::Settings;
+use super::{Reduction, Settings};
 use super::loss::{Pairs, Part};
 use super::sampler::BatchIndices;
 use crate::config::Config;
@@ -28,6 +28,7 @@ pub(crate) struct ModalityTrainer {
     pub(crate) data: ModalityData,
     pub(crate) tower: Tower,
     coefficients: Coefficients,
+    classifier: Reduction,
     learning_rates: [f64; 2], // of the first layer (or network) and of the heads
     augment: Option<Augment>,
     seed: u64, // of the augmentation
@@ -73,6 +74,7 @@ impl ModalityTrainer {
                 seed: config.seed() ^ xxh3_64(name.as_bytes()),
                 texts,
                 dropout: plus.map_or(0.0, |plus| plus.dropout),
+                classifier: settings.classifier,
                 data,
                 coefficients,
             });
@@ -95,6 +97,7 @@ impl ModalityTrainer {
             seed,
             texts: None,
             dropout: 0.0,
+            classifier: settings.classifier,
             data,
             coefficients,
         })
@@ -154,7 +157,10 @@ impl ModalityTrainer {
         self.coefficients.fill(items, &mut q, &mut u);
         let mut shares = vec![0.0_f32; items.len() * classes];
         for (row, &item) in shares.chunks_exact_mut(classes).zip(items) {
-            let share = 1.0 / labels.count(item).max(1) as f32;
+            let share = match self.classifier {
+                Reduction::Mean => 1.0 / labels.count(item).max(1) as f32,
+                Reduction::Sum => 1.0,
+            };
             labels.indices(item).for_each(|label| row[label] = share);
         }
         let tensor = |values: Vec<f32>| -> Tensor<2> {
