@@ -74,7 +74,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let opened = data::open(&report.data, report.root.as_deref())?;
     let modality = opened.dataset.modality(&args.text)?;
     let Features::Text(texts) = modality.features() else {
-        bail!("--text {}: this modality contains {}", args.text, modality.features().form());
+        bail!(
+            "--text {}: this modality contains {}",
+            args.text,
+            modality.features().form()
+        );
     };
     let target = opened.dataset.modality(&args.target)?;
     let by_id: HashMap<&str, usize> =
@@ -99,7 +103,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         numbers.iter().map(|(word, &number)| (number, word.as_str())).collect();
     let (words, relevant) = word_queries(&contained, ITEMS_PER_WORD)?;
     let server = Server::start(&args.run)?;
-    let mut asking = Asking { client: Client::new(server.addr), options: options(args)?, args };
+    let mut asking =
+        Asking { client: Client::new(server.addr), options: options(args)?, args };
     let every = |count: usize| count.div_ceil(args.most.unwrap_or(count).max(1)).max(1);
 
     let chosen: Vec<usize> = (0..words.len()).step_by(every(words.len())).collect();
@@ -145,7 +150,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         say(format!(
             "{} words typed alone: P@1 {:.3}, P@5 {:.3} of the possible; {} names: first {:.3}, among \
              the first five {:.3}",
-            measured.words, measured.p1, measured.p5, measured.names, measured.name_first,
+            measured.words,
+            measured.p1,
+            measured.p5,
+            measured.names,
+            measured.name_first,
             measured.name_in_five
         ));
     }
@@ -186,7 +195,8 @@ impl Asking<'_> {
         body.insert("query".into(), query);
         body.insert("target".into(), json!(self.args.target));
         body.insert("k".into(), json!(5));
-        let reply = self.client.json("POST", "/v1/search", &Value::Object(body).to_string())?;
+        let reply =
+            self.client.json("POST", "/v1/search", &Value::Object(body).to_string())?;
         if reply.status != 200 {
             bail!("{text:?}: status {}: {}", reply.status, reply.text());
         }

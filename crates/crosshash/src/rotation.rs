@@ -3,7 +3,8 @@
 //!
 //! All terms except the quantisation loss depend only on distances or angles of outputs, so they do
 //! not change under a rotation shared by all modalities, and a shift of each modality has no cost either.
-//! With the mean `m_a` of modality a over its training items, and one rotation R for all,
+//! The mean of all outputs carries information (frequent labels), so half of it can be better than all.
+//! With `m_a` the mean of modality a over its training items, or half of it, and one rotation R for all,
 //!
 //! ```text
 //! f' = (f - m_a) R,    R = argmin over R R^T = I, B in {-1, 1} of sum_i |b_i - sqrt(r) x_i R|^2
@@ -25,35 +26,32 @@ use crate::tower::{HEADS_OF, Matrix, Tower};
 const ROWS: usize = 50_000;
 
 /// Transformation of the outputs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Steps {
-    /// Subtract the mean of each modality.
-    Mean,
-    /// Rotate by ITQ.
-    Itq,
-    /// Both, the mean first.
-    MeanItq,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Steps {
+    /// Name in configurations and reports.
+    pub(crate) name: &'static str,
+    /// The share of the mean of each modality that is subtracted.
+    shift: f32,
+    /// Whether ITQ rotates the outputs, after the shift.
+    itq: bool,
 }
 
 impl Steps {
-    /// All variants, in order.
-    pub(crate) const ALL: [Steps; 3] = [Steps::Mean, Steps::Itq, Steps::MeanItq];
-
-    /// Name in configurations and reports.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Steps::Mean => "mean",
-            Steps::Itq => "itq",
-            Steps::MeanItq => "mean+itq",
-        }
-    }
+    /// All variants.
+    pub(crate) const ALL: [Steps; 5] = [
+        Steps { name: "itq", shift: 0.0, itq: true },
+        Steps { name: "half-mean", shift: 0.5, itq: false },
+        Steps { name: "half-mean+itq", shift: 0.5, itq: true },
+        Steps { name: "mean", shift: 1.0, itq: false },
+        Steps { name: "mean+itq", shift: 1.0, itq: true },
+    ];
 }
 
 /// A shift of each modality and a rotation of all.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Rotation {
     bits: usize,
-    /// Mean of each modality, `bits` values each.
+    /// What is subtracted from each modality, `bits` values each.
     pub(crate) means: Vec<Vec<f32>>,
     /// The rotation, bits x bits, row-major.
     pub(crate) matrix: Vec<f32>,
@@ -68,13 +66,12 @@ impl Rotation {
         rounds: usize,
         seed: u64,
     ) -> Rotation {
-        let mean = |rows: &Vec<f32>| match steps {
-            Steps::Itq => vec![0.0; bits],
-            Steps::Mean | Steps::MeanItq => mean(rows, bits),
+        let part = |rows: &Vec<f32>| -> Vec<f32> {
+            mean(rows, bits).into_iter().map(|m| steps.shift * m).collect()
         };
-        let means: Vec<Vec<f32>> = outputs.iter().map(mean).collect();
+        let means: Vec<Vec<f32>> = outputs.iter().map(part).collect();
         let mut rotation = Rotation { bits, means, matrix: identity(bits) };
-        if steps != Steps::Mean {
+        if steps.itq {
             let pooled = rotation.pooled(outputs);
             let mut turned =
                 procrustes::start(bits, bits, &mut ChaCha8Rng::seed_from_u64(seed));
@@ -210,6 +207,10 @@ mod tests {
         vec![one(0.7, &mut rng), one(-0.4, &mut rng)]
     }
 
+    fn named(name: &str) -> Steps {
+        *Steps::ALL.iter().find(|steps| steps.name == name).unwrap()
+    }
+
     /// Quantisation error of unit rows: 1 - the mean of cos(f, sign f).
     fn error(rows: &[f32]) -> f64 {
         let one = |row: &[f32]| {
@@ -225,7 +226,7 @@ mod tests {
     #[test]
     fn the_rotation_is_orthogonal_and_lowers_the_error() {
         let outputs = outputs();
-        let rotation = Rotation::fit(&outputs, BITS, Steps::MeanItq, 30, 1);
+        let rotation = Rotation::fit(&outputs, BITS, named("mean+itq"), 30, 1);
         for i in 0..BITS {
             for j in 0..BITS {
                 let row = |k: usize| &rotation.matrix[k * BITS..][..BITS];
@@ -236,7 +237,7 @@ mod tests {
         let (mut centred, mut turned) = (0.0, 0.0);
         for (m, rows) in outputs.iter().enumerate() {
             let (mut by_mean, mut by_both) = (rows.clone(), rows.clone());
-            Rotation::fit(&outputs, BITS, Steps::Mean, 30, 1).apply(m, &mut by_mean);
+            Rotation::fit(&outputs, BITS, named("mean"), 30, 1).apply(m, &mut by_mean);
             rotation.apply(m, &mut by_both);
             centred += error(&by_mean);
             turned += error(&by_both);
@@ -279,7 +280,7 @@ mod tests {
     #[test]
     fn centres_keep_their_distances_to_centred_outputs() {
         let outputs = outputs();
-        let rotation = Rotation::fit(&outputs, BITS, Steps::Itq, 10, 5);
+        let rotation = Rotation::fit(&outputs, BITS, named("itq"), 10, 5);
         let distance = |a: &[f32], b: &[f32]| {
             a.iter().zip(b).map(|(x, y)| (x - y) * (x - y)).sum::<f32>().sqrt()
         };

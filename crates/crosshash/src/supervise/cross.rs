@@ -70,7 +70,8 @@ mod tests {
     const CLASSES: u32 = 6;
 
     fn labels(picks: &[Vec<u32>]) -> Labels {
-        let rows = picks.iter().map(|row| row.iter().map(|p| p % CLASSES).collect::<Vec<_>>());
+        let rows =
+            picks.iter().map(|row| row.iter().map(|p| p % CLASSES).collect::<Vec<_>>());
         Labels::from_indices(CLASSES as usize, rows).unwrap()
     }
 
@@ -84,7 +85,8 @@ mod tests {
         let negatives = labelled(other).iter().filter(|&&i| overlap(i) == 0.0).count();
         let (mut q, mut u) = (0.0, 0.0);
         for i in labelled(other) {
-            let near = labelled(own).iter().filter(|&&k| own.shared(k, other, i) > 0).count();
+            let near =
+                labelled(own).iter().filter(|&&k| own.shared(k, other, i) > 0).count();
             if overlap(i) == 0.0 {
                 u += near as f64 / own.count(item) as f64;
             } else if with(other, i, s) {

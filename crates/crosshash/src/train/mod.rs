@@ -226,7 +226,7 @@ impl TrainingSession {
         if let Some((_, rotation)) = &rotation {
             model.rotate(rotation);
         }
-        let rotation = rotation.map(|(steps, _)| steps.name());
+        let rotation = rotation.map(|(steps, _)| steps.name);
         let State { history, best: best_epoch, .. } = self.state;
         Ok(Fitted { model, history, best_epoch, rotation })
     }

@@ -16,8 +16,10 @@ use crate::tower::Tower;
 const ITEMS: usize = 5000;
 /// Iterations of ITQ.
 const ITERATIONS: usize = 30;
-/// Scores that differ by less are equal; the entropy of the bits then decides.
-const EQUAL: f64 = 0.005;
+/// Entropy of a bit, as a mean, from which on codes use their bits well.
+const GOOD_ENTROPY: f64 = 0.9;
+/// Codes that use their bits well are preferred if they cost at most this much of the score.
+const COST: f64 = 0.005;
 
 /// Which rotation follows training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,17 +39,26 @@ pub enum RotationChoice {
     /// Both.
     #[serde(rename = "mean+itq")]
     MeanItq,
+    /// Subtracts half of the mean of every modality.
+    #[serde(rename = "half-mean")]
+    HalfMean,
+    /// Subtracts half of the mean and rotates by ITQ.
+    #[serde(rename = "half-mean+itq")]
+    HalfMeanItq,
 }
 
 impl RotationChoice {
     fn candidates(self) -> Vec<Steps> {
-        match self {
-            RotationChoice::Auto => Steps::ALL.to_vec(),
-            RotationChoice::None => Vec::new(),
-            RotationChoice::Mean => vec![Steps::Mean],
-            RotationChoice::Itq => vec![Steps::Itq],
-            RotationChoice::MeanItq => vec![Steps::MeanItq],
-        }
+        let name = match self {
+            RotationChoice::Auto => return Steps::ALL.to_vec(),
+            RotationChoice::None => "none",
+            RotationChoice::Mean => "mean",
+            RotationChoice::Itq => "itq",
+            RotationChoice::MeanItq => "mean+itq",
+            RotationChoice::HalfMean => "half-mean",
+            RotationChoice::HalfMeanItq => "half-mean+itq",
+        };
+        Steps::ALL.into_iter().filter(|steps| steps.name == name).collect()
     }
 }
 
@@ -73,8 +84,8 @@ pub(super) fn choose(
     let Some(validation) = validation.filter(|_| choice == RotationChoice::Auto) else {
         return Ok(candidates.first().map(|&steps| (steps, fit(steps))));
     };
-    let mut best = (validation.validate(bits, towers)?.score, entropy(bits, &real)?);
-    let mut chosen = None;
+    let score = validation.validate(bits, towers)?.score;
+    let mut tried = vec![Tried { score, entropy: entropy(bits, &real)?, rotation: None }];
     for steps in candidates {
         let rotation = fit(steps);
         let rotated: Vec<Tower> = towers
@@ -85,15 +96,34 @@ pub(super) fn choose(
         let pairs: Vec<_> = towers.iter().map(|(data, _)| *data).zip(&rotated).collect();
         let mut turned = real.clone();
         turned.iter_mut().enumerate().for_each(|(m, rows)| rotation.apply(m, rows));
-        let found = (validation.validate(bits, &pairs)?.score, entropy(bits, &turned)?);
-        let better = found.0 > best.0 + EQUAL
-            || (found.0 > best.0 - EQUAL && found.1 > best.1 + EQUAL);
-        if better {
-            best = found;
-            chosen = Some((steps, rotation));
-        }
+        let (score, entropy) =
+            (validation.validate(bits, &pairs)?.score, entropy(bits, &turned)?);
+        tried.push(Tried { score, entropy, rotation: Some((steps, rotation)) });
     }
-    Ok(chosen)
+    Ok(best(tried).rotation)
+}
+
+/// A candidate and its validation.
+struct Tried {
+    score: f64,
+    entropy: f64,
+    rotation: Option<(Steps, Rotation)>,
+}
+
+/// The candidate of the best score; one that uses its bits well, if it costs little. The first of equals.
+fn best(tried: Vec<Tried>) -> Tried {
+    let top = tried.iter().map(|one| one.score).fold(f64::NEG_INFINITY, f64::max);
+    let rank = |one: &Tried| {
+        let preferred = one.entropy >= GOOD_ENTROPY && one.score >= top - COST;
+        (preferred, one.score)
+    };
+    let better = |a: &Tried, b: &Tried| {
+        let ((p, x), (q, y)) = (rank(a), rank(b));
+        p.cmp(&q).then(x.total_cmp(&y)).is_gt()
+    };
+    let mut all = tried.into_iter();
+    let first = all.next().expect("the outputs as they are");
+    all.fold(first, |best, one| if better(&one, &best) { one } else { best })
 }
 
 /// The mean entropy of a bit over all modalities.
@@ -103,4 +133,26 @@ fn entropy(bits: Bits, outputs: &[Vec<f32>]) -> Result<f64> {
         sum += health(&Codes::from_signs(bits, rows)?).bit_entropy;
     }
     Ok(sum / outputs.len().max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_that_use_their_bits_are_preferred_if_they_cost_little() {
+        let choose = |all: &[(f64, f64)]| {
+            let tried = all.iter().enumerate().map(|(k, &(score, entropy))| {
+                let outputs = [vec![1.0; 4]];
+                let rotation = Rotation::fit(&outputs, 2, Steps::ALL[k], 1, 0);
+                Tried { score, entropy, rotation: Some((Steps::ALL[k], rotation)) }
+            });
+            best(tried.collect()).rotation.map(|(steps, _)| steps.name)
+        };
+        let names = Steps::ALL.map(|steps| Some(steps.name));
+        assert_eq!(choose(&[(0.60, 0.7), (0.598, 0.95), (0.599, 0.92)]), names[2]);
+        assert_eq!(choose(&[(0.60, 0.7), (0.58, 0.95)]), names[0]);
+        assert_eq!(choose(&[(0.60, 0.7), (0.60, 0.7)]), names[0]);
+        assert_eq!(choose(&[(0.60, 0.95), (0.62, 0.5), (0.618, 0.9)]), names[2]);
+    }
 }

@@ -4,9 +4,9 @@ use burn_tensor::{Device, Int, Tensor, TensorData};
 use rand_chacha::ChaCha8Rng;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Reduction, Settings};
 use super::loss::{Pairs, Part};
 use super::sampler::BatchIndices;
+use super::{Reduction, Settings};
 use crate::config::Config;
 use crate::data::{Features, KeptWords, TextAugmentation, TokenizedTexts, Training};
 use crate::image_rows::{Augment, AugmentSeed};

@@ -33,8 +33,6 @@ const COLLAPSE: f64 = 0.1;
 
 /// Maximum number of warm-up steps of JCCH+.
 const WARMUP: usize = 200;
-/// Largest weight of the quantisation term of JCCH+.
-const ALPHA_PLUS: f64 = 10.0;
 /// Steps that share a learning rate: lazy rows of sparse layers are updated when it changes.
 const HELD: usize = 32;
 
@@ -98,7 +96,8 @@ impl JcchObjective {
             config: config.clone(),
             settings,
             alphas: {
-                let alpha = if plus.is_some() { alpha.at_most(ALPHA_PLUS) } else { alpha };
+                let most = plus.map(|plus| plus.max_alpha);
+                let alpha = most.map_or(alpha, |most| alpha.at_most(most));
                 vec![alpha; modalities.len()]
             },
             modalities,

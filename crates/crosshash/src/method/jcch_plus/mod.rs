@@ -65,6 +65,8 @@ pub(crate) struct Plus {
     pub(crate) similarity: f64,
     /// Outputs in the queue of the similarity term, per modality; 0 for none.
     pub(crate) queue: usize,
+    /// Largest weight of the quantisation loss: beside terms on angles, a large weight dominates.
+    pub(crate) max_alpha: f64,
     /// Weight of the balance and decorrelation of bits.
     pub(crate) balance: f64,
     /// Share of the training texts that are truncated to a few random words in a step.
@@ -94,6 +96,7 @@ impl Default for Plus {
             temperature: 0.1,
             similarity: 3.0,
             queue: 4096,
+            max_alpha: 10.0,
             balance: 0.0,
             truncate: 0.5,
             max_words: 3,
@@ -120,6 +123,7 @@ impl crate::config::Settings for Plus {
             check::not_negative(key, value)?;
         }
         check::positive("plus.temperature", self.temperature)?;
+        check::positive("plus.max_alpha", self.max_alpha)?;
         check::at_least_one("plus.max_words", self.max_words)?;
         check::at_most("plus.queue", self.queue, 1 << 20)?;
         if !(0.0..=1.0).contains(&self.truncate) {
