@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Settings;
-use super::loss::{Pairs, Part};
+use super::loss::{LabelledPart, Pairs, Part};
 use super::sampler::BatchIndices;
 use crate::config::Config;
 use crate::data::{Features, KeptWords, TextAugmentation, TokenizedTexts, Training};
@@ -27,7 +27,7 @@ const DROPOUT: u64 = 2;
 pub(crate) struct ModalityTrainer {
     pub(crate) data: ModalityData,
     pub(crate) tower: Tower,
-    coefficients: Coefficients,
+    coefficients: Option<Coefficients>, // none without labels
     learning_rates: [f64; 2], // of the first layer (or network) and of the heads
     augment: Option<Augment>,
     seed: u64, // of the augmentation
@@ -56,10 +56,13 @@ impl ModalityTrainer {
             seed: config.seed(),
             ..supervise::Options::default()
         };
-        let found = supervise::supervise(&data.labels, &options, &|_| {});
-        let coefficients = found
-            .map_err(|err| Error::content(format!("modality {name}: {err}")))?
-            .coefficients;
+        let coefficients = if training.has_labels() {
+            let found = supervise::supervise(&data.labels, &options, &|_| {});
+            let context = |err| Error::content(format!("modality {name}: {err}"));
+            Some(found.map_err(context)?.coefficients)
+        } else {
+            None
+        };
         let shape = config.shape(name, &data.preparation, data.labels.classes());
         let Some(finetune) = config.finetune(name) else {
             let texts = match plus.and_then(Plus::augmentation) {
@@ -147,11 +150,23 @@ impl ModalityTrainer {
         alpha: f64,
         device: &Device,
     ) -> Part {
+        let labelled =
+            self.coefficients.as_ref().map(|c| self.labelled(c, items, out, device));
+        Part { hash: out.hash.clone(), labelled, alpha }
+    }
+
+    fn labelled(
+        &self,
+        coefficients: &Coefficients,
+        items: &[usize],
+        out: &Outputs,
+        device: &Device,
+    ) -> LabelledPart {
         let labels = &self.data.labels;
         let classes = labels.classes();
         let mut q = vec![0.0; items.len() * classes];
         let mut u = q.clone();
-        self.coefficients.fill(items, &mut q, &mut u);
+        coefficients.fill(items, &mut q, &mut u);
         let mut shares = vec![0.0_f32; items.len() * classes];
         for (row, &item) in shares.chunks_exact_mut(classes).zip(items) {
             let share = 1.0 / labels.count(item).max(1) as f32;
@@ -160,13 +175,11 @@ impl ModalityTrainer {
         let tensor = |values: Vec<f32>| -> Tensor<2> {
             Tensor::from_data(TensorData::new(values, [items.len(), classes]), device)
         };
-        Part {
-            hash: out.hash.clone(),
+        LabelledPart {
             logits: out.logits.clone(),
             q: tensor(q),
             u: tensor(u),
             shares: tensor(shares),
-            alpha,
         }
     }
 }
@@ -202,8 +215,11 @@ pub(super) fn pairs(
     let mut all = Vec::new();
     for (a, b, left, right) in &indices.pairs {
         let (Some(x), Some(y)) = (part(*a), part(*b)) else { continue };
+        let in_order = |rows: &[usize], items: &[usize]| {
+            rows.len() == items.len() && rows.iter().enumerate().all(|(k, &row)| k == row)
+        };
         let whole =
-            left.len() == indices.items[*a].len() && left.len() == indices.items[*b].len();
+            in_order(left, &indices.items[*a]) && in_order(right, &indices.items[*b]);
         let index = |rows: &[usize]| {
             let rows: Vec<i64> = rows.iter().map(|&row| row as i64).collect();
             let shape = [rows.len()];

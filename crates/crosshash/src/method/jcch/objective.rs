@@ -75,6 +75,17 @@ impl JcchObjective {
             names.iter().map(|&m| training.train(m)).collect::<Result<_>>()?;
         let labels: Vec<_> = views.iter().map(View::labels).collect();
         let sampler = Arc::new(Sampler::new(&views, &labels));
+        if !training.has_labels() && !(sampler.is_joint() && names.len() > 1) {
+            return Err(Error::Unsuitable {
+                method: config.method().name.into(),
+                why: format!(
+                    "learns from labels or pairs, and these data have no labels and no pairs \
+                     between {}; {} need neither",
+                    names.join(", "),
+                    crate::method::names(|info| !info.labels && !info.pairs && info.codes)
+                ),
+            });
+        }
         let mut modalities = Vec::new();
         for &name in &names {
             let new = ModalityTrainer::new(
@@ -92,7 +103,7 @@ impl JcchObjective {
                 Alpha::controlled(settings.quantisation_target, steps * config.epochs())
             }
         };
-        let has_labels = !training.label_names().is_empty();
+        let has_labels = training.has_labels();
         let extra = plus.map(|plus| Extra::new(plus, bits, modalities.len(), has_labels));
         let mut new = JcchObjective {
             config: config.clone(),
@@ -190,7 +201,8 @@ impl JcchObjective {
         sum
     }
 
-    /// 1 for positives: pairs, and items whose text contains all remaining words of a text.
+    /// 1 for positives: all pairs of the batch, and the pairs of items whose text contains all remaining
+    /// words of a text. Several items of one pair key are no negatives of each other.
     fn positives(
         &self,
         indices: &BatchIndices,
@@ -333,14 +345,16 @@ impl Objective for JcchObjective {
         for (&m, part) in present.iter().zip(&loss.terms) {
             let name = self.name(m);
             quantisation.push(number(&part.quantisation));
-            for (term, value) in [
-                ("classification", number(&part.classification)),
-                ("attraction", number(&part.attraction)),
-                ("classifier", number(&part.classifier)),
-                ("quantisation", number(&part.quantisation)),
-            ] {
-                terms.mean(&format!("{name}.{term}"), value);
+            if let Some(part) = &part.labelled {
+                for (term, value) in [
+                    ("classification", number(&part.classification)),
+                    ("attraction", number(&part.attraction)),
+                    ("classifier", number(&part.classifier)),
+                ] {
+                    terms.mean(&format!("{name}.{term}"), value);
+                }
             }
+            terms.mean(&format!("{name}.quantisation"), number(&part.quantisation));
         }
         if let Some(pair) = &loss.pair {
             terms.mean("pair", number(pair));
