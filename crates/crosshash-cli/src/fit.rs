@@ -106,7 +106,9 @@ fn report_dropped(opened: &LoadedDataset, split: &Split) {
     }
     split.notes().iter().for_each(say);
     if !opened.dataset.has_labels() {
-        say("the data set has no labels: training uses pairs, metrics that need labels are omitted");
+        say(
+            "the data set has no labels: training uses pairs, metrics that need labels are omitted",
+        );
         return;
     }
     opened.dataset.label_note().iter().for_each(say);

@@ -35,16 +35,22 @@ fn made(folder: &Path) -> String {
     let data = path(folder, "data");
     fs_err::create_dir(&data).unwrap();
     let mut table = "id\tsplit\tcaption_1\tcaption_2\tcaption_3\n".to_owned();
-    let mut features = (0..WORDS).map(|k| format!("x{k}")).collect::<Vec<_>>().join(",") + "\n";
+    let mut features =
+        (0..WORDS).map(|k| format!("x{k}")).collect::<Vec<_>>().join(",") + "\n";
     for scene in 0..SCENES {
-        let own = [scene % WORDS, (scene / WORDS * 3 + scene * 7) % WORDS, scene * 11 % WORDS];
+        let own =
+            [scene % WORDS, (scene / WORDS * 3 + scene * 7) % WORDS, scene * 11 % WORDS];
         let word = |k: usize| format!("thing{}", own[k]);
         let split = ["test", "dev", "train", "train"][scene % 4];
         // The last caption of some pictures is missing.
-        let last = if scene % 5 == 0 { String::new() } else { format!("{} {}", word(0), word(2)) };
-        let (first, second) = (format!("a {} {}", word(0), word(1)), format!("{} {}", word(1), word(2)));
+        let last =
+            if scene % 5 == 0 { String::new() } else { format!("{} {}", word(0), word(2)) };
+        let (first, second) =
+            (format!("a {} {}", word(0), word(1)), format!("{} {}", word(1), word(2)));
         writeln!(table, "s{scene}\t{split}\t{first}\t{second}\t{last}").unwrap();
-        let value = |k: usize| if own.contains(&k) { 2.0 } else { 0.1 * ((scene * 13 + k * 5) % 7) as f64 };
+        let value = |k: usize| {
+            if own.contains(&k) { 2.0 } else { 0.1 * ((scene * 13 + k * 5) % 7) as f64 }
+        };
         let row: Vec<String> = (0..WORDS).map(|k| value(k).to_string()).collect();
         features += &(row.join(",") + "\n");
     }
@@ -85,7 +91,8 @@ fn trained(folder: &Path) -> (String, String) {
     assert!(!said.contains("MAP"), "{said}");
     assert!(table.contains("the data set has no labels: MAP and"), "{table}");
     for ranking in ["hamming", "asymmetric", "cosine", "reranked"] {
-        let lines = table.lines().filter(|line| line.contains(ranking) && line.contains(" -> "));
+        let lines =
+            table.lines().filter(|line| line.contains(ranking) && line.contains(" -> "));
         assert_eq!(lines.count(), 2, "{ranking}: {table}");
     }
     (data, run)
@@ -97,7 +104,8 @@ fn a_run_without_labels_is_complete() {
     let (data, run) = trained(dir.path());
 
     let report: Value =
-        serde_json::from_slice(&fs_err::read(Path::new(&run).join("report.json")).unwrap()).unwrap();
+        serde_json::from_slice(&fs_err::read(Path::new(&run).join("report.json")).unwrap())
+            .unwrap();
     for direction in report["directions"].as_array().unwrap() {
         let found = &direction["report"];
         assert!(found.get("map").is_none() && found.get("curves").is_none(), "{found}");
@@ -107,7 +115,8 @@ fn a_run_without_labels_is_complete() {
         }
         // 40 keys; captions of 8 of them lack the last one.
         let captions = 40 * 3 - 8;
-        let (from, to) = if direction["query"] == "text" { (captions, 40) } else { (40, captions) };
+        let (from, to) =
+            if direction["query"] == "text" { (captions, 40) } else { (40, captions) };
         assert_eq!(found["known_item"]["queries"], from);
         assert_eq!(found["known_item"]["database"], to);
         assert!(found["known_item"]["r10"].as_f64().unwrap() > 0.6, "{found}");
@@ -138,9 +147,22 @@ fn a_run_without_labels_is_complete() {
     assert!(err.contains("no labels"), "{err}");
 
     let figure = path(dir.path(), "map.svg");
-    done(&["embed-plot", &run, "--out", &figure, "--perplexity", "5", "--iterations", "20"]);
+    done(&[
+        "embed-plot",
+        &run,
+        "--out",
+        &figure,
+        "--perplexity",
+        "5",
+        "--iterations",
+        "20",
+    ]);
     let text = done(&["data", "inspect", &data]);
-    assert!(text.contains("no labels; 160 ids") && text.contains("160 keys, 448 pairs of items"), "{text}");
+    assert!(
+        text.contains("no labels; 160 ids")
+            && text.contains("160 keys, 448 pairs of items"),
+        "{text}"
+    );
     without_nan(&text);
     let err = refused(&["data", "inspect", &data, "--plot", &figure]);
     assert!(err.contains("the data set has no labels"), "{err}");
@@ -159,9 +181,13 @@ fn a_run_without_labels_is_served() {
     let directions = model["report"]["directions"].as_array().unwrap();
     let across = directions.iter().filter(|d| d["query"] != d["database"]);
     for direction in across {
-        assert!(direction["map"].is_null() && direction["recall"].is_number(), "{direction}");
+        assert!(
+            direction["map"].is_null() && direction["recall"].is_number(),
+            "{direction}"
+        );
     }
-    let query = serde_json::json!({ "query": { "text": "thing3" }, "target": "image", "k": 3 });
+    let query =
+        serde_json::json!({ "query": { "text": "thing3" }, "target": "image", "k": 3 });
     let found = json(200, client.json("POST", "/v1/search", &query.to_string()));
     assert_eq!(found["hits"].as_array().unwrap().len(), 3, "{found}");
 }
@@ -170,17 +196,36 @@ fn a_run_without_labels_is_served() {
 fn sweeps_and_comparisons_omit_metrics_of_labels() {
     let dir = tempfile::tempdir().unwrap();
     let (data, out) = (made(dir.path()), path(dir.path(), "sweep"));
-    let mut args = vec!["sweep", &data, "--out", &out, "--vary", "plus.temperature=0.1,0.2"];
+    let mut args =
+        vec!["sweep", &data, "--out", &out, "--vary", "plus.temperature=0.1,0.2"];
     args.extend(&SMALL[..10]);
     let (table, said) = ends(0, &args);
     assert!(!table.contains("NaN") && said.contains("best by validation"), "{table}{said}");
     let out = path(dir.path(), "compare");
-    let mut args = vec!["compare", &data, "--out", &out, "--methods", "jcch+,cca,cvh,itq,jcch,dcmh"];
-    args.extend(["--bits", "16", "--seeds", "1", "--set", "epochs=2", "--set", "hidden=16", "--set", "hidden_sparse=16"]);
+    let mut args =
+        vec!["compare", &data, "--out", &out, "--methods", "jcch+,cca,cvh,itq,jcch,dcmh"];
+    args.extend([
+        "--bits",
+        "16",
+        "--seeds",
+        "1",
+        "--set",
+        "epochs=2",
+        "--set",
+        "hidden=16",
+        "--set",
+        "hidden_sparse=16",
+    ]);
     let table = done(&args);
     assert!(!table.contains("NaN"), "{table}");
-    assert!(table.contains("skipped: jcch learns from labels, and the data set has none"), "{table}");
-    assert!(table.lines().any(|line| line.starts_with("cvh") && line.contains(" - ")), "{table}");
+    assert!(
+        table.contains("skipped: jcch learns from labels, and the data set has none"),
+        "{table}"
+    );
+    assert!(
+        table.lines().any(|line| line.starts_with("cvh") && line.contains(" - ")),
+        "{table}"
+    );
     let mut args = vec!["train", &data, "--out", &out, "--method", "jcch"];
     args.extend(SMALL);
     let err = refused(&args);
@@ -196,12 +241,18 @@ fn labels_from_text_are_marked() {
     );
     fs_err::write(Path::new(&data).join("dataset.toml"), manifest).unwrap();
     let text = done(&["data", "inspect", &data]);
-    assert!(text.contains("frequent words of the training texts of modality text"), "{text}");
+    assert!(
+        text.contains("frequent words of the training texts of modality text"),
+        "{text}"
+    );
     let run = path(dir.path(), "run");
     let mut args = vec!["train", &data, "--out", &run, "--method", "jcch", "--json"];
     args.extend(SMALL);
     let report: Value = serde_json::from_str(&done(&args)).unwrap();
-    assert!(report["notes"][0].as_str().unwrap().contains("derived from texts"), "{report}");
+    assert!(
+        report["notes"][0].as_str().unwrap().contains("derived from texts"),
+        "{report}"
+    );
     assert!(report["directions"][0]["report"]["map"]["tie_aware"].is_number());
     done(&["eval", &run]);
 }

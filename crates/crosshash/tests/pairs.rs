@@ -71,14 +71,21 @@ fn every_caption_is_an_item_with_the_key_of_its_row() {
         dataset.dropped().iter().map(|left| (left.reason.as_str(), left.items)).collect();
     assert!(dropped.contains(&("rows of the table without a caption", 1)), "{dropped:?}");
     let split = opened.split().unwrap();
-    assert_eq!((split.items(1, Part::Train), split.items(1, Part::Query)), (&[0, 1, 2, 3, 4][..], &[5, 6][..]));
+    assert_eq!(
+        (split.items(1, Part::Train), split.items(1, Part::Query)),
+        (&[0, 1, 2, 3, 4][..], &[5, 6][..])
+    );
     let report = inspect::inspect(&opened, &|_| {}).unwrap();
     let pairs = &report.pairs[0];
     assert_eq!((pairs.both, pairs.item_pairs), (3, 7));
     assert_eq!((pairs.left_only, pairs.right_only), (1, 0));
     assert_eq!(report.modalities[1].pair_keys, Some(3));
     assert_eq!(report.labels.count, 0);
-    assert!(!report.warnings.iter().any(|w| w.contains("no label")), "{:?}", report.warnings);
+    assert!(
+        !report.warnings.iter().any(|w| w.contains("no label")),
+        "{:?}",
+        report.warnings
+    );
 }
 
 #[test]
@@ -109,7 +116,9 @@ fn a_column_gives_the_pair_keys() {
 
 #[test]
 fn contradictions_are_errors() {
-    let text = fault(&format!("{CAPTIONS}labels = {{ from_text = {{ modality = \"text\" }}, column = \"tags\" }}"));
+    let text = fault(&format!(
+        "{CAPTIONS}labels = {{ from_text = {{ modality = \"text\" }}, column = \"tags\" }}"
+    ));
     assert!(text.contains("exactly one of column, matrix, folder and from_text"), "{text}");
     let text = fault("modality.t = { captions = [\"a\"], text = \"b\" }");
     assert!(text.contains("exactly one of features, text, captions"), "{text}");
@@ -242,7 +251,11 @@ fn jcch_plus_learns_from_pairs_alone() {
         let user = &direction.report.user;
         let names: Vec<&str> = user.rankings.iter().map(|r| r.ranking.as_str()).collect();
         assert_eq!(names, ["hamming", "asymmetric", "cosine", "reranked"]);
-        assert!(user.notes.iter().any(|note| note.contains("no labels")), "{:?}", user.notes);
+        assert!(
+            user.notes.iter().any(|note| note.contains("no labels")),
+            "{:?}",
+            user.notes
+        );
         for ranking in &user.rankings {
             let found = ranking.known_item.as_ref().unwrap();
             let captions = direction.query == "text";
@@ -324,7 +337,11 @@ fn labels_are_frequent_words_of_training_texts() {
     };
     assert_eq!(labels("text", 1), ["dog", "red", "runs"], "all texts of the key");
     assert_eq!(labels("image", 0), ["dog", "red", "runs"]);
-    assert_eq!(labels("image", 2), ["cat", "red"], "a query has the words of its own texts");
+    assert_eq!(
+        labels("image", 2),
+        ["cat", "red"],
+        "a query has the words of its own texts"
+    );
     assert_eq!(labels("image", 3), [""; 0]);
     assert!(dataset.label_note().unwrap().contains("derived from texts"));
     let report = inspect::inspect(&opened, &|_| {}).unwrap();

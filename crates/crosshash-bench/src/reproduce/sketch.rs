@@ -189,11 +189,7 @@ fn tuned_weights(args: &Args) -> Result<PathBuf> {
 }
 
 /// Trains once and evaluates twice; `None` if the user stopped it.
-fn trained(
-    what: &str,
-    config: &Config,
-    opened: &mut LoadedDataset,
-) -> Result<Option<Row>> {
+fn trained(what: &str, config: &Config, opened: &mut LoadedDataset) -> Result<Option<Row>> {
     let started = Instant::now();
     let split = split(opened, config.validation())?;
     let Some(fitted) = fit(config, opened, &split, None)? else { return Ok(None) };

@@ -67,8 +67,7 @@ impl<'a> Scores<'a> {
         candidates: usize,
     ) -> Result<Scores<'a>> {
         let first = Scores::hamming(query, database)?;
-        let then =
-            Scores::cosine(query_outputs, database_outputs, database.bits().get())?;
+        let then = Scores::cosine(query_outputs, database_outputs, database.bits().get())?;
         for (what, codes, outputs) in [
             ("the query codes", first.queries(), then.queries()),
             ("the database codes", first.items(), then.items()),

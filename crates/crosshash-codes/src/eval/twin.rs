@@ -396,10 +396,16 @@ fn skipping_queries_without_relevant_items_is_a_named_choice() {
     let database_labels = Labels::from_indices(3, [[0_u32]]).unwrap();
     let problem = Problem { query, database, query_labels, database_labels };
     let zero = problem.report(&Options::default());
-    assert_eq!((zero.mean_average_precision(), zero.queries_without_relevant), (Some(0.5), Some(1)));
+    assert_eq!(
+        (zero.mean_average_precision(), zero.queries_without_relevant),
+        (Some(0.5), Some(1))
+    );
     let options = Options { empty_queries: EmptyQueries::Skip, ..Options::default() };
     let skip = problem.report(&options);
-    assert_eq!((skip.mean_average_precision(), skip.queries_without_relevant), (Some(1.0), Some(1)));
+    assert_eq!(
+        (skip.mean_average_precision(), skip.queries_without_relevant),
+        (Some(1.0), Some(1))
+    );
 }
 
 #[test]
@@ -444,8 +450,13 @@ fn without_labels_only_health_and_ties_are_reported() {
     for empty_queries in [EmptyQueries::Zero, EmptyQueries::Skip] {
         let options = Options { cutoffs: vec![1], empty_queries, ..Options::default() };
         let report = problem.report(&options);
-        assert_eq!((report.map, report.chance, report.queries_without_relevant), (None, None, None));
-        assert!(report.at.is_empty() && report.radius.is_empty() && report.curves.is_none());
+        assert_eq!(
+            (report.map, report.chance, report.queries_without_relevant),
+            (None, None, None)
+        );
+        assert!(
+            report.at.is_empty() && report.radius.is_empty() && report.curves.is_none()
+        );
         assert_eq!((report.queries, report.database_health.unique_codes), (2, 2));
         // The first query ties two of three items; for the second, all are at distance 1.
         assert_eq!((report.tie_rate, report.tie_rate_at[&1]), (0.75, 1.0));

@@ -42,9 +42,7 @@ impl ItemGroups {
         }
         let roots: Vec<Vec<usize>> = modalities
             .iter()
-            .map(|m| {
-                (0..m.len()).map(|i| sets.root_of(Name::Key(m.pair_key(i)))).collect()
-            })
+            .map(|m| (0..m.len()).map(|i| sets.root_of(Name::Key(m.pair_key(i)))).collect())
             .collect();
         let number = sets.numbers();
         let of =

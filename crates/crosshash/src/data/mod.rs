@@ -49,8 +49,8 @@ pub use dense::{Dense, ValueType};
 pub use features::{Features, Texts};
 pub use limits::ReadLimits;
 pub use manifest::{
-    ArrayFile, FromText, Group, GroupId, Items, KeyedArray, LabelSource, MANIFEST, Manifest, Many,
-    ModalitySource, Names, SplitSource,
+    ArrayFile, FromText, Group, GroupId, Items, KeyedArray, LabelSource, MANIFEST,
+    Manifest, Many, ModalitySource, Names, SplitSource,
 };
 pub use modality::{Modality, View};
 pub use normalise::{Normaliser, Standardiser};

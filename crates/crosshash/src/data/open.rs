@@ -232,8 +232,10 @@ impl PartOf<'_> {
                 "labels: from_text gives labels to all modalities; remove those of this one",
             )),
             (None, Some(common)) if from_text(common) => {
-                let alone =
-                    LabelSource { from_text: common.from_text.clone(), ..Default::default() };
+                let alone = LabelSource {
+                    from_text: common.from_text.clone(),
+                    ..Default::default()
+                };
                 if *common != alone {
                     return Err(Error::content(
                         "labels: give exactly one of column, matrix, folder and from_text",

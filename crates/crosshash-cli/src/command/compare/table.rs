@@ -123,6 +123,10 @@ impl Table {
                  selection on validation data; ± one standard deviation over seeds; chance {chance:.4}"
             ));
         }
+        let evaluated = self.rows.iter().flat_map(|row| &row.trials);
+        if evaluated.flat_map(|trial| &trial.directions).any(|d| d.map.is_none()) {
+            notes.push("the data set has no labels: MAP is omitted".into());
+        }
         let left = self.left_out.iter();
         notes.extend(left.map(|(name, why)| format!("skipped: {name} {why}")));
         notes

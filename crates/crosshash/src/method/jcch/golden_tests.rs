@@ -7,7 +7,9 @@
 use burn_tensor::{DType, Device, Tensor, TensorData, activation::relu};
 use safetensors::SafeTensors;
 
-use super::loss::{LabelledPart, LabelledTerms, Loss, Pairs, Part, PartTerms, Weights, loss};
+use super::loss::{
+    LabelledPart, LabelledTerms, Loss, Pairs, Part, PartTerms, Weights, loss,
+};
 use crate::data::Sparse;
 use crate::optimise::{Param, Sgd};
 use crate::tower::{Batch, Matrix, Shape, Tower};

@@ -28,7 +28,7 @@ pub(crate) struct ModalityTrainer {
     pub(crate) data: ModalityData,
     pub(crate) tower: Tower,
     coefficients: Option<Coefficients>, // none without labels
-    learning_rates: [f64; 2], // of the first layer (or network) and of the heads
+    learning_rates: [f64; 2],           // of the first layer (or network) and of the heads
     augment: Option<Augment>,
     seed: u64, // of the augmentation
     /// The words of training texts and how they are augmented.

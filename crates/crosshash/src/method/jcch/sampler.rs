@@ -210,7 +210,8 @@ impl Units {
     }
 
     fn len(&self) -> usize {
-        let cells = self.starts.as_ref().map_or(self.items.len(), |starts| starts.len() - 1);
+        let cells =
+            self.starts.as_ref().map_or(self.items.len(), |starts| starts.len() - 1);
         cells / self.modalities
     }
 
@@ -259,7 +260,9 @@ impl Units {
         let shift = match items.len() {
             0 => return None,
             1 => 0,
-            _ => xxh3_64(&[salt, u64::from(visit.unit), m as u64].map(u64::to_le_bytes).concat()),
+            _ => xxh3_64(
+                &[salt, u64::from(visit.unit), m as u64].map(u64::to_le_bytes).concat(),
+            ),
         };
         let at = (u64::from(visit.round) + shift % items.len() as u64) % items.len() as u64;
         items.get(usize::try_from(at).ok()?).map(|&item| item as usize)

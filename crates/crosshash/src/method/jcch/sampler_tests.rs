@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crosshash_codes::Labels;
 use proptest::prelude::*;
-use rand::seq::SliceRandom as _;
 use rand::SeedableRng as _;
+use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 
 use super::sampler::{BatchIndices, Sampler};
