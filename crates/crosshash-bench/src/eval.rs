@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use crosshash_codes::eval::{Options, Report, evaluate};
 use crosshash_codes::{Bits, Codes, Labels, npy};
 use rand::{RngExt as _, SeedableRng as _};
@@ -178,7 +178,8 @@ fn print(args: &Args, ours: &Value, peer: &Peer, report: &Report) -> Result<()> 
         let (seconds, peak) = (number(&value["seconds"]), number(&value["peak_mib"]));
         format!("{name:<42}{seconds:>10.2}{peak:>12.0}{map:>10.4}")
     };
-    writeln!(out, "{}", row(&name, ours, report.map.tie_aware))?;
+    let map = report.map.context("the data have labels")?;
+    writeln!(out, "{}", row(&name, ours, map.tie_aware))?;
     match peer {
         Peer::Missing(why) => writeln!(out, "NumPy peer: {why}")?,
         Peer::Ran(value) => {
@@ -188,9 +189,9 @@ fn print(args: &Args, ours: &Value, peer: &Peer, report: &Report) -> Result<()> 
                 out,
                 "{:.1} times faster; the peer's MAP lies within our bounds {:.6} to {:.6}: {}",
                 number(&value["seconds"]) / number(&ours["seconds"]),
-                report.map.pessimistic,
-                report.map.optimistic,
-                if (report.map.pessimistic - 1e-5..=report.map.optimistic + 1e-5)
+                map.pessimistic,
+                map.optimistic,
+                if (map.pessimistic - 1e-5..=map.optimistic + 1e-5)
                     .contains(&number(&value["map"]))
                 {
                     "yes"

@@ -32,29 +32,69 @@ pub fn to_text(directions: &[Direction], at: &[usize]) -> String {
     let mut out = String::new();
     let widest = directions.iter().map(|d| d.query.len() + d.database.len() + 4).max();
     let width = widest.unwrap_or(0).max(9);
-    let _ = write!(out, "{:<width$}  queries  database      MAP   chance", "direction");
-    at.iter().for_each(|k| {
-        let _ = write!(out, "{:>9}", format!("P@{k}"));
-    });
+    let labelled = directions.iter().any(|d| d.report.map.is_some());
+    let _ = write!(out, "{:<width$}  queries  database", "direction");
+    if labelled {
+        out.push_str("      MAP   chance");
+        at.iter().for_each(|k| {
+            let _ = write!(out, "{:>9}", format!("P@{k}"));
+        });
+    }
     out.push('\n');
     for Direction { query, database, report } in directions {
         let _ = write!(
             out,
-            "{:<width$}{:>9}{:>10}{:>9.4}{:>9.4}",
+            "{:<width$}{:>9}{:>10}",
             format!("{query} -> {database}"),
             report.queries,
             report.protocol.database,
-            report.map.tie_aware,
-            report.chance
         );
-        for k in at {
-            let precision =
-                report.at.get("precision_at").and_then(|by_rank| by_rank.get(k));
-            let _ = write!(out, "{:>9.4}", precision.map_or(f64::NAN, |p| p.tie_aware));
+        let mut cells = Vec::new();
+        if labelled {
+            cells.extend([report.mean_average_precision(), report.chance]);
+            cells.extend(at.iter().map(|k| {
+                let by_rank = report.at.get("precision_at")?;
+                by_rank.get(k).map(|precision| precision.tie_aware)
+            }));
+        }
+        for cell in cells {
+            let text = cell.map_or("-".into(), |value| format!("{value:.4}"));
+            let _ = write!(out, "{text:>9}");
         }
         out.push('\n');
     }
-    out + &user_text(directions, width)
+    if !labelled {
+        out.push_str("the data set has no labels: MAP and the metrics that need labels are omitted\n");
+    }
+    out + &user_text(directions, width) + &pair_text(directions, width)
+}
+
+/// Recall of pairs by every ranking; empty where it was not measured.
+fn pair_text(directions: &[Direction], width: usize) -> String {
+    let mut out = String::new();
+    for Direction { query, database, report } in directions {
+        for quality in &report.user.rankings {
+            let Some(found) = &quality.known_item else { continue };
+            let _ = writeln!(
+                out,
+                "{:<width$}  {:<12}{:>8}{:>8.3}{:>8.3}{:>8.3}{:>8}",
+                format!("{query} -> {database}"),
+                quality.ranking,
+                found.queries,
+                found.r1,
+                found.r5,
+                found.r10,
+                found.median_rank,
+            );
+        }
+    }
+    if out.is_empty() {
+        return out;
+    }
+    format!(
+        "\n{:<width$}  {:<12}{:>8}{:>8}{:>8}{:>8}{:>8}\n{out}",
+        "recall of pairs", "ranking", "queries", "R@1", "R@5", "R@10", "median"
+    ) + "pairs are searched among the query items; reranked: the first 200 by Hamming distance, by real outputs\n"
 }
 
 /// What a user notices, one line per direction between modalities; empty where it was not measured.

@@ -75,8 +75,15 @@ impl Checkpoints {
 }
 
 /// The split of the manifest. If it has no validation items, a share of the training items is held
-/// out; a fixed number of training items is reduced if necessary.
-pub fn split(opened: &LoadedDataset, validation: f64) -> Result<Split> {
+/// out; a fixed number of training items is reduced if necessary. Labels from texts are chosen by the
+/// training items of this split.
+pub fn split(opened: &mut LoadedDataset, validation: f64) -> Result<Split> {
+    let split = drawn(opened, validation)?;
+    opened.label_from_text(&split)?;
+    Ok(split)
+}
+
+fn drawn(opened: &LoadedDataset, validation: f64) -> Result<Split> {
     let Some(mut plan) = opened.split_spec.clone() else { return Ok(opened.split()?) };
     if plan.validation.is_some() || validation == 0.0 {
         return Ok(plan.draw(&opened.dataset)?);
@@ -101,6 +108,13 @@ fn report_dropped(opened: &LoadedDataset, split: &Split) {
         say(format!("{}: {} items dropped: {}", left.modality, left.items, left.reason));
     }
     split.notes().iter().for_each(say);
+    if !opened.dataset.has_labels() {
+        say(
+            "the data set has no labels: training uses pairs, metrics that need labels are omitted",
+        );
+        return;
+    }
+    opened.dataset.label_note().iter().for_each(say);
     let training = opened.dataset.training(split);
     for name in training.modalities() {
         let Ok(view) = training.train(name) else { continue };

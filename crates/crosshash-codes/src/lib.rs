@@ -34,7 +34,8 @@
 //!     &|_| {},
 //! )?;
 //! // relevant items stand at ranks 1 and 3: AP = (1/1 + 2/3) / 2
-//! assert!((report.map.tie_aware - 5.0 / 6.0).abs() < 1e-12);
+//! let map = report.mean_average_precision().unwrap();
+//! assert!((map - 5.0 / 6.0).abs() < 1e-12);
 //! # Ok::<(), crosshash_codes::Error>(())
 //! ```
 

@@ -68,7 +68,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Evaluate every direction with tie-aware metrics.
     for direction in every_direction(&coded, &Options::default(), &|_| {})? {
-        let (map, chance) = (direction.report.map.tie_aware, direction.report.chance);
+        let report = &direction.report; // without labels there is no MAP
+        let (Some(map), Some(chance)) = (report.mean_average_precision(), report.chance)
+        else {
+            continue;
+        };
         println!(
             "{} -> {}: MAP {map:.3}, chance {chance:.3}",
             direction.query, direction.database

@@ -33,10 +33,10 @@ pub struct DirectionMetrics {
     pub query: String,
     /// Modality of the database.
     pub database: String,
-    /// Tie-aware MAP over the whole ranking.
-    pub map: f64,
-    /// Expected MAP of a random ranking.
-    pub chance: f64,
+    /// Tie-aware MAP over the whole ranking; `None` without labels.
+    pub map: Option<f64>,
+    /// Expected MAP of a random ranking; `None` without labels.
+    pub chance: Option<f64>,
     /// Recall levels.
     pub recall: Vec<f64>,
     /// Interpolated precision at the recall levels.
@@ -50,21 +50,27 @@ pub struct DirectionMetrics {
 impl DirectionMetrics {
     /// Metrics of a direction evaluated with codes; keeps the top-N curve at the points `top_n`.
     pub fn of(direction: &Direction, top_n: &[usize]) -> DirectionMetrics {
-        let curves = &direction.report.curves;
-        let known = |n: &&usize| curves.top_n.contains(n);
-        let top_n: Vec<usize> = top_n.iter().filter(known).copied().collect();
-        let at = |n: &usize| curves.top_n.iter().position(|known| known == n);
-        let precision = top_n.iter().filter_map(at).map(|at| curves.top_n_precision[at]);
-        DirectionMetrics {
+        let mut metrics = DirectionMetrics {
             query: direction.query.clone(),
             database: direction.database.clone(),
-            map: direction.report.map.tie_aware,
+            map: direction.report.mean_average_precision(),
             chance: direction.report.chance,
-            recall: curves.recall.clone(),
-            precision: curves.precision.clone(),
-            top_n_precision: precision.collect(),
-            top_n,
+            recall: Vec::new(),
+            precision: Vec::new(),
+            top_n: Vec::new(),
+            top_n_precision: Vec::new(),
+        };
+        if let Some(curves) = &direction.report.curves {
+            for n in top_n {
+                if let Some(at) = curves.top_n.iter().position(|known| known == n) {
+                    metrics.top_n.push(*n);
+                    metrics.top_n_precision.push(curves.top_n_precision[at]);
+                }
+            }
+            metrics.recall.clone_from(&curves.recall);
+            metrics.precision.clone_from(&curves.precision);
         }
+        metrics
     }
 }
 
@@ -94,6 +100,18 @@ fn direction(
     width: usize,
     top_n: &[usize],
 ) -> DirectionMetrics {
+    if from.query_labels.classes() == 0 {
+        return DirectionMetrics {
+            query: from.name.clone(),
+            database: to.name.clone(),
+            map: None,
+            chance: None,
+            recall: Vec::new(),
+            precision: Vec::new(),
+            top_n: Vec::new(),
+            top_n_precision: Vec::new(),
+        };
+    }
     let (queries, database) = (unit(&from.queries, width), unit(&to.database, width));
     let top_n: Vec<usize> =
         top_n.iter().copied().filter(|&n| n <= to.database_labels.len()).collect();
@@ -116,19 +134,21 @@ fn direction(
     let mut metrics = DirectionMetrics {
         query: from.name.clone(),
         database: to.name.clone(),
-        map: 0.0,
-        chance: 0.0,
+        map: None,
+        chance: None,
         recall: recall_levels(),
         precision: vec![0.0; recall_levels().len()],
         top_n_precision: vec![0.0; top_n.len()],
         top_n,
     };
+    let (mut mean_map, mut chance) = (0.0, 0.0);
     for (map, share, precision, top) in rows {
-        metrics.map += map / n;
-        metrics.chance += share / n;
+        mean_map += map / n;
+        chance += share / n;
         metrics.precision.iter_mut().zip(precision).for_each(|(sum, p)| *sum += p / n);
         metrics.top_n_precision.iter_mut().zip(top).for_each(|(sum, p)| *sum += p / n);
     }
+    (metrics.map, metrics.chance) = (Some(mean_map), Some(chance));
     metrics
 }
 
@@ -182,12 +202,9 @@ mod tests {
         };
         let metrics = every_direction_by_cosine(&[outputs], 2, &[1, 2, 9], &|_| {});
         // first a hit, then a tie of one hit and one miss: AP = (1 + (2/2 + 2/3) / 2) / 2
-        assert!(
-            (metrics[0].map - (1.0 + 5.0 / 6.0) / 2.0).abs() < 1e-9,
-            "{}",
-            metrics[0].map
-        );
-        assert_eq!((metrics[0].chance, &metrics[0].top_n[..]), (0.5, &[1, 2][..]));
+        let map = metrics[0].map.unwrap();
+        assert!((map - (1.0 + 5.0 / 6.0) / 2.0).abs() < 1e-9, "{map}");
+        assert_eq!((metrics[0].chance, &metrics[0].top_n[..]), (Some(0.5), &[1, 2][..]));
         assert_eq!(metrics[0].top_n_precision, [1.0, 0.75]);
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! As in the figure of the JCCH paper: normalised outputs of all modalities for training items of
 //! some labels, and the centres of these labels. Only items with exactly one of the labels are
-//! included. The seed determines the sample and the initial positions.
+//! included; without labels, all items. The seed determines the sample and the initial positions.
 
 #[cfg(feature = "tsne")]
 mod tsne;
@@ -78,7 +78,7 @@ pub struct Spot {
     pub modality: Option<String>,
     /// The item's id, or the label's name for a centre.
     pub id: String,
-    /// Label.
+    /// Label; empty without labels.
     pub label: String,
     /// Position.
     pub at: [f32; 2],
@@ -99,10 +99,14 @@ pub fn embed(
     for name in model.modalities() {
         let view = training.train(name)?;
         let known = view.labels();
-        let mut items: Vec<(usize, usize)> = (0..view.len())
+        let mut items: Vec<(usize, Option<usize>)> = (0..view.len())
             .filter_map(|item| {
+                if !training.has_labels() {
+                    return Some((item, None));
+                }
                 let mut own = known.indices(item).filter(|l| labels.contains(l));
-                own.next().filter(|_| own.next().is_none()).map(|label| (item, label))
+                let first = own.next().filter(|_| own.next().is_none());
+                first.map(|label| (item, Some(label)))
             })
             .collect();
         items.shuffle(&mut rng);
@@ -113,7 +117,7 @@ pub fn embed(
         spots.extend(items.iter().map(|&(item, label)| Spot {
             modality: Some(name.to_owned()),
             id: view.id(item).to_owned(),
-            label: model.labels()[label].clone(),
+            label: label.map_or(String::new(), |label| model.labels()[label].clone()),
             at: [0.0; 2],
         }));
     }

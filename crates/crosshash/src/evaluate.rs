@@ -55,7 +55,8 @@ pub fn every_direction(
     Ok(all)
 }
 
-/// Mean tie-aware MAP over cross-modal directions, or over all directions if there are none.
+/// Mean tie-aware MAP over cross-modal directions, or over all directions if there are none. `None` without
+/// labels.
 pub fn mean_map(directions: &[Direction]) -> Option<f64> {
     let across = |d: &&Direction| d.query != d.database;
     let chosen: Vec<&Direction> = if directions.iter().any(|d| across(&d)) {
@@ -63,6 +64,8 @@ pub fn mean_map(directions: &[Direction]) -> Option<f64> {
     } else {
         directions.iter().collect()
     };
-    let sum: f64 = chosen.iter().map(|d| d.report.map.tie_aware).sum();
+    let maps: Option<Vec<f64>> =
+        chosen.iter().map(|d| d.report.mean_average_precision()).collect();
+    let sum: f64 = maps?.iter().sum();
     (!chosen.is_empty()).then(|| sum / chosen.len() as f64)
 }

@@ -1,10 +1,16 @@
 //! The metrics that a user notices, for a model and a split: recall of pairs, typed words, and the
 //! quantisation gap between codes and real outputs.
 //!
-//! Pairs are searched among the query items, in folds of 1,000 (the customary protocol), which training
-//! has not seen. Typed words search all items of a modality, and its query items alone.
+//! Pairs are searched among the query items, which training has not seen, in folds of 1,000 pair keys (the
+//! customary protocol): a fold contains 1,000 pictures and all their captions. A query has found its pair at
+//! the best rank of the items of its key. Typed words search all items of a modality, and its query items
+//! alone; an item contains the words of all texts of its key.
 
-use crosshash_codes::eval::{Known, Relevant, Scores, UserMetrics, known_item, words};
+use std::collections::HashMap;
+
+use crosshash_codes::eval::{
+    Known, KnownItem, Relevant, Scores, UserMetrics, known_item, words,
+};
 use crosshash_codes::{Bits, Codes};
 
 use crate::data::{Dataset, Features, Split, View};
@@ -15,8 +21,10 @@ use crate::prepare::Preparation;
 use crate::typed_words::WordQueries;
 use crate::{Error, Result};
 
-/// Items of a fold.
+/// Pair keys of a fold.
 const FOLD: usize = 1000;
+/// Items by Hamming distance that real outputs re-rank.
+const RERANKED: usize = 200;
 
 /// One modality, encoded.
 struct Encoded<'a> {
@@ -92,16 +100,13 @@ fn metrics(model: &Model, from: &Encoded<'_>, to: &Encoded<'_>) -> Result<UserMe
     Ok(user)
 }
 
-/// Recall of pairs among the query items, by codes, asymmetric and real ranking.
+/// Recall of pairs among the query items, by codes, asymmetric, real and re-ranked ranking.
 fn pairs(
     bits: Bits,
     from: &Encoded<'_>,
     to: &Encoded<'_>,
     user: &mut UserMetrics,
 ) -> Result<()> {
-    let keys = |view: &View<'_>| -> Vec<String> {
-        (0..view.len()).map(|at| view.id(at).to_owned()).collect()
-    };
     let (own, other) = (keys(&from.queries), keys(&to.queries));
     let paired = Relevant::by_key(&own, &other)?;
     if own.is_empty() || paired.without() == paired.len() {
@@ -109,51 +114,72 @@ fn pairs(
         return Ok(());
     }
     let width = bits.get();
-    let row = |outputs: &[f32], at: usize| outputs[at * width..(at + 1) * width].to_vec();
-    let folds = other.len().div_ceil(FOLD).max(1);
-    let size = other.len().div_ceil(folds);
-    let mut sums: Vec<Vec<(usize, crosshash_codes::eval::KnownItem)>> = vec![Vec::new(); 3];
-    for fold in 0..folds {
-        let items: Vec<usize> =
-            (fold * size..((fold + 1) * size).min(other.len())).collect();
-        let fold_keys: Vec<&str> = items.iter().map(|&at| other[at].as_str()).collect();
-        let asking: Vec<usize> = (0..own.len())
-            .filter(|&q| paired.row(q).iter().any(|at| items.contains(&(*at as usize))))
-            .collect();
-        if asking.is_empty() {
-            continue;
-        }
-        let asking_keys: Vec<&str> = asking.iter().map(|&q| own[q].as_str()).collect();
-        let relevant = Relevant::by_key(&asking_keys, &fold_keys)?;
-        let q: Vec<f32> =
-            asking.iter().flat_map(|&at| row(&from.query_outputs, at)).collect();
-        let d: Vec<f32> = items.iter().flat_map(|&at| row(&to.query_outputs, at)).collect();
+    let rows = |outputs: &[f32], items: &[usize]| -> Vec<f32> {
+        items.iter().flat_map(|&at| &outputs[at * width..][..width]).copied().collect()
+    };
+    let mut found: [Vec<(usize, KnownItem)>; 4] = Default::default();
+    for Fold { asking, items } in folds(&own, &other) {
+        let some = |keys: &[&str], at: &[usize]| -> Vec<String> {
+            at.iter().map(|&at| keys[at].to_owned()).collect()
+        };
+        let relevant = Relevant::by_key(&some(&own, &asking), &some(&other, &items))?;
+        let (q, d) = (rows(&from.query_outputs, &asking), rows(&to.query_outputs, &items));
         let (q_codes, d_codes) =
             (Codes::from_signs(bits, &q)?, Codes::from_signs(bits, &d)?);
-        for (k, scores) in [
+        let rankings = [
             Scores::hamming(&q_codes, &d_codes)?,
             Scores::asymmetric(&q, &d_codes)?,
             Scores::cosine(&q, &d, width)?,
-        ]
-        .iter()
-        .enumerate()
-        {
-            sums[k].push((asking.len(), known_item(scores, &relevant)?));
+            Scores::reranked((&q_codes, &d_codes), (&q, &d), RERANKED)?,
+        ];
+        for (found, scores) in found.iter_mut().zip(&rankings) {
+            found.push((asking.len(), known_item(scores, &relevant)?));
         }
     }
-    for (k, found) in sums.iter().enumerate() {
-        let merged = crosshash_codes::eval::KnownItem::mean(found);
-        if let Some(ranking) = user.rankings.get_mut(k) {
-            ranking.known_item.clone_from(&merged);
-        } else if let Some(merged) = &merged {
-            let name = ["hamming", "asymmetric", "cosine"][k];
-            user.add_known_ranking(name, merged.clone());
+    for (found, name) in found.iter().zip(["hamming", "asymmetric", "cosine", "reranked"]) {
+        let Some(merged) = KnownItem::mean(found) else { continue };
+        if name == "hamming" {
+            user.known_item = Some(merged.clone());
         }
-        if k == 0 {
-            user.known_item = merged;
+        match user.rankings.iter_mut().find(|ranking| ranking.ranking == name) {
+            Some(ranking) => ranking.known_item = Some(merged),
+            None => user.add_known_ranking(name, merged),
         }
     }
     Ok(())
+}
+
+/// Queries, and the items among which they are searched.
+struct Fold {
+    asking: Vec<usize>,
+    items: Vec<usize>,
+}
+
+/// Folds of the pair keys of the items, in the order of their first items; without folds that have no query.
+fn folds(own: &[&str], other: &[&str]) -> Vec<Fold> {
+    let mut number: HashMap<&str, usize> = HashMap::new();
+    for &key in other {
+        let next = number.len();
+        number.entry(key).or_insert(next);
+    }
+    let count = number.len().div_ceil(FOLD).max(1);
+    let size = number.len().div_ceil(count).max(1);
+    let empty = || Fold { asking: Vec::new(), items: Vec::new() };
+    let mut folds: Vec<Fold> = std::iter::repeat_with(empty).take(count).collect();
+    for (at, key) in other.iter().enumerate() {
+        folds[number[key] / size].items.push(at);
+    }
+    for (at, key) in own.iter().enumerate() {
+        if let Some(number) = number.get(key) {
+            folds[number / size].asking.push(at);
+        }
+    }
+    folds.retain(|fold| !fold.asking.is_empty());
+    folds
+}
+
+fn keys<'a>(view: &View<'a>) -> Vec<&'a str> {
+    (0..view.len()).map(|at| view.pair_key(at)).collect()
 }
 
 /// Typed words: single words of the texts of a text modality against another modality.
@@ -166,23 +192,19 @@ fn typed(
     let Preparation::Text(vocabulary) = model.preparation(&from.name)? else {
         return Ok(());
     };
-    let texts = |view: &View<'_>| -> Vec<(String, String)> {
-        let one = |at| Some((view.id(at).to_owned(), view.text(at)?.to_owned()));
-        (0..view.len()).filter_map(one).collect()
-    };
-    let texts = [texts(&from.database), texts(&from.queries)].concat();
-    let ids = |view: &View<'_>| -> Vec<String> {
-        (0..view.len()).map(|at| view.id(at).to_owned()).collect()
-    };
-    let (seen, unseen) = (ids(&to.database), ids(&to.queries));
-    let every = [seen.clone(), unseen.clone()].concat();
+    let mut texts = Vec::new();
+    for view in [&from.database, &from.queries] {
+        let one = |at| Some((view.pair_key(at), view.text(at)?));
+        texts.extend((0..view.len()).filter_map(one));
+    }
+    let unseen = keys(&to.queries);
+    let every = [keys(&to.database), unseen.clone()].concat();
     let outputs = [&to.database_outputs[..], &to.query_outputs].concat();
     for (keys, outputs, is_unseen) in
         [(&every, &outputs, false), (&unseen, &to.query_outputs, true)]
     {
-        let pairs = texts.iter().map(|(key, text)| (key.as_str(), text.as_str()));
-        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let queries = WordQueries::new(vocabulary.analysis(), pairs, &keys, usize::MAX)?;
+        let pairs = texts.iter().copied();
+        let queries = WordQueries::new(vocabulary.analysis(), pairs, keys, usize::MAX)?;
         if queries.is_empty() {
             user.note("words: no word occurs in the texts of 3 to 60 items");
             continue;
@@ -199,4 +221,29 @@ fn typed(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folds_are_over_pair_keys() {
+        let keys: Vec<String> = (0..1500).map(|k| format!("k{k}")).collect();
+        let pictures: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let captions: Vec<&str> =
+            (0..1490).flat_map(|k| [pictures[k]; 5]).chain(["other"]).collect();
+        let found = folds(&captions, &pictures);
+        let sizes = |folds: &[Fold]| -> Vec<(usize, usize)> {
+            folds.iter().map(|fold| (fold.asking.len(), fold.items.len())).collect()
+        };
+        assert_eq!(sizes(&found), [(3750, 750), (3700, 750)]);
+        for fold in &found {
+            let inside = |key: &str| fold.items.iter().any(|&at| pictures[at] == key);
+            assert!(fold.asking.iter().all(|&at| inside(captions[at])));
+        }
+        // 1,491 keys of captions; the key without a picture is in the last fold.
+        assert_eq!(sizes(&folds(&pictures, &captions)), [(746, 3730), (744, 3721)]);
+        assert_eq!(sizes(&folds(&["a"], &["b"])), []);
+    }
 }

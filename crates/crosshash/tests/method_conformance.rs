@@ -185,7 +185,7 @@ fn directions_differ_and_supervised_methods_beat_chance() {
         let all = every_direction(&coded, &Options::default(), &|_| {}).unwrap();
         let map = |from: &str, to: &str| {
             let found = all.iter().find(|d| d.query == from && d.database == to).unwrap();
-            (found.report.map.tie_aware, found.report.chance)
+            (found.report.map.unwrap().tie_aware, found.report.chance.unwrap())
         };
         let (there, chance) = map("image", "other");
         let (back, _) = map("other", "image");

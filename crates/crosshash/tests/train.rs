@@ -104,7 +104,7 @@ fn codes(model: &Model, dataset: &Dataset, split: &Split) -> Vec<Coded> {
 
 fn map(coded: &[Coded]) -> (f64, f64) {
     let directions = every_direction(coded, &Options::default(), &|_| {}).unwrap();
-    (mean_map(&directions).unwrap(), directions[0].report.chance)
+    (mean_map(&directions).unwrap(), directions[0].report.chance.unwrap())
 }
 
 #[test]

@@ -131,12 +131,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         if !given {
             raw.backbone = ["photo", "sketch"].map(|m| format!("{m}={BACKBONE}")).to_vec();
         }
-        let opened = raw.open(&manifest, Some(&args.data), &[])?;
+        let mut opened = raw.open(&manifest, Some(&args.data), &[])?;
         let what =
             if given { raw.backbone.join(", ") } else { format!("{BACKBONE}, frozen") };
         for job in &jobs {
             say(format!("{what}: {} bits, seed {}", job.bits(), job.seed()));
-            let Some(row) = trained(&what, job, &opened)? else {
+            let Some(row) = trained(&what, job, &mut opened)? else {
                 return Ok(interrupt::exit_code());
             };
             rows.push(row);
@@ -144,7 +144,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     if let (Some(categories), Some(weights)) = (args.tune, weights) {
-        let opened = some_categories(data::open(&manifest, Some(&args.data))?, categories)?;
+        let mut opened =
+            some_categories(data::open(&manifest, Some(&args.data))?, categories)?;
         for (what, freeze) in [("frozen", "all"), ("tuned", "none")] {
             let settings: Vec<String> = ["photo", "sketch"]
                 .iter()
@@ -163,7 +164,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             let raw = configured(TUNING, args, 64, &settings)?;
             let what = format!("{}, {what}", TUNED[0]);
             say(format!("{what}: {categories} categories, 64 bits"));
-            let Some(row) = trained(&what, &raw, &opened)? else {
+            let Some(row) = trained(&what, &raw, &mut opened)? else {
                 return Ok(interrupt::exit_code());
             };
             rows.push(row);
@@ -188,7 +189,7 @@ fn tuned_weights(args: &Args) -> Result<PathBuf> {
 }
 
 /// Trains once and evaluates twice; `None` if the user stopped it.
-fn trained(what: &str, config: &Config, opened: &LoadedDataset) -> Result<Option<Row>> {
+fn trained(what: &str, config: &Config, opened: &mut LoadedDataset) -> Result<Option<Row>> {
     let started = Instant::now();
     let split = split(opened, config.validation())?;
     let Some(fitted) = fit(config, opened, &split, None)? else { return Ok(None) };
@@ -213,16 +214,18 @@ fn trained(what: &str, config: &Config, opened: &LoadedDataset) -> Result<Option
             let precision = report.at.get("precision_at").and_then(|at| at.get(&CUTOFF));
             let database = report.protocol.database;
             // Categories are of nearly one size: the mean number of relevant items.
-            let relevant = report.chance * database as f64;
+            let labels = "the data have labels";
+            let chance = report.chance.context(labels)?;
+            let relevant = chance * database as f64;
             evaluated.push(Evaluated {
                 protocol,
                 direction: format!("{} -> {}", direction.query, direction.database),
                 queries: report.queries,
                 database,
-                map: report.map.tie_aware,
+                map: report.mean_average_precision().context(labels)?,
                 p_at_200: precision.map_or(f64::NAN, |p| p.tie_aware),
                 p_at_200_at_most: (relevant / CUTOFF as f64).min(1.0),
-                chance: report.chance,
+                chance,
             });
         }
     }

@@ -84,8 +84,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let run = RunDir::open(&args.run)?;
     let (model, config) = (run.model()?, run.config()?);
     let (path, root) = data_source(args, &run)?;
-    let opened = args.data_args.open_for_model(&path, root.as_deref(), &model)?;
-    let split = split(&opened, config.validation())?;
+    let mut opened = args.data_args.open_for_model(&path, root.as_deref(), &model)?;
+    let split = split(&mut opened, config.validation())?;
     let training = opened.dataset.training(&split);
     check(&run, &model, &training)?;
     let options = Options {

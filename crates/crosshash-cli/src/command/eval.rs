@@ -257,10 +257,12 @@ fn sorted(values: &[usize]) -> Vec<usize> {
 /// The report as JSON: main values by name, the other tie rules under `bounds`.
 fn to_json(report: &Report, args: &Args) -> Value {
     let mut root = Map::new();
-    root.insert("map".into(), json!(report.map));
+    if report.map.is_some() {
+        root.insert("map".into(), json!(report.map));
+    }
     let mut bounds = Map::new();
     for metric in METRICS {
-        let by_rank = &report.at[metric.name];
+        let Some(by_rank) = report.at.get(metric.name) else { continue };
         let headline: Map<String, Value> =
             by_rank.iter().map(|(k, b)| (k.to_string(), json!(b.tie_aware))).collect();
         root.insert(metric.name.into(), headline.into());
@@ -272,9 +274,13 @@ fn to_json(report: &Report, args: &Args) -> Value {
         root.extend(user);
     }
     root.insert("radius".into(), json!(report.radius));
-    root.insert("chance".into(), json!(report.chance));
+    if let Some(chance) = report.chance {
+        root.insert("chance".into(), json!(chance));
+    }
     root.insert("queries".into(), json!(report.queries));
-    root.insert("queries_without_relevant".into(), json!(report.queries_without_relevant));
+    if let Some(count) = report.queries_without_relevant {
+        root.insert("queries_without_relevant".into(), json!(count));
+    }
     let mut health = json!(report.database_health);
     health["tie_rate"] = json!(report.tie_rate);
     health["tie_rate_at"] = json!(report.tie_rate_at);
@@ -284,7 +290,9 @@ fn to_json(report: &Report, args: &Args) -> Value {
     protocol["query_file"] = json!(args.query().display().to_string());
     protocol["database_file"] = json!(args.database().display().to_string());
     root.insert("protocol".into(), protocol);
-    root.insert("curves".into(), json!(report.curves));
+    if let Some(curves) = &report.curves {
+        root.insert("curves".into(), json!(curves));
+    }
     Value::Object(root)
 }
 
@@ -300,12 +308,11 @@ fn to_text(report: &Report) -> String {
         "{} queries against {} items, {} bits, {} labels",
         protocol.queries, protocol.database, protocol.bits, protocol.labels
     ));
-    if report.queries_without_relevant > 0 {
+    if let Some(n) = report.queries_without_relevant.filter(|&n| n > 0) {
         let rule = match protocol.empty_queries {
             EmptyQueries::Zero => "they count as 0",
             EmptyQueries::Skip => "they are excluded",
         };
-        let n = report.queries_without_relevant;
         line(format!("{n} of the queries have no relevant item; {rule}"));
     }
     line(String::new());
@@ -316,13 +323,18 @@ fn to_text(report: &Report) -> String {
             b.tie_aware, b.pessimistic, b.optimistic, b.stable
         )
     };
-    line(row("MAP".into(), &report.map));
+    if let Some(map) = &report.map {
+        line(row("MAP".into(), map));
+    }
     for metric in METRICS {
-        for (k, bounds) in &report.at[metric.name] {
+        for (k, bounds) in report.at.get(metric.name).into_iter().flatten() {
             line(row(format!("{}@{k}", metric.title), bounds));
         }
     }
-    line(format!("{:<12}{:>10.4}   (a random ranking)", "chance", report.chance));
+    if let Some(chance) = report.chance {
+        line(format!("{:<12}{chance:>10.4}   (a random ranking)", "chance"));
+    }
+    report.user.notes.iter().for_each(|note| line(note.clone()));
     line(String::new());
     for (radius, at) in &report.radius {
         line(format!(

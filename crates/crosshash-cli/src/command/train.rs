@@ -102,9 +102,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             config.method().name
         );
     }
-    let opened =
+    let mut opened =
         args.data_args.open(&args.data, args.root.as_deref(), config.modalities())?;
-    let split = split(&opened, config.validation())?;
+    let split = split(&mut opened, config.validation())?;
     say("preparing");
     // The folder is created when the data and the configuration are known to fit.
     let run_dir = RunDir::planned(&args.out);
@@ -194,7 +194,13 @@ pub(crate) fn complete(
         root: data.root.map(RunReport::saved_path),
         split: format!("{:016x}", split.hash()),
         left_out: left_out.collect(),
-        notes: split.notes().to_vec(),
+        notes: opened
+            .dataset
+            .label_note()
+            .map(str::to_owned)
+            .into_iter()
+            .chain(split.notes().to_vec())
+            .collect(),
         method: config.method().name.to_owned(),
         bits: config.bits().get(),
         seed: config.seed(),

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use anyhow::Result;
-use crosshash_codes::eval::Report;
+use anyhow::{Result, bail};
+use crosshash_codes::eval::{Curves, Report};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
@@ -11,19 +11,24 @@ use super::{FONT, PALETTE};
 
 /// Draws both panels side by side.
 pub(crate) fn draw(path: &Path, report: &Report) -> Result<()> {
+    let (Some(map), Some(chance), Some(curves)) =
+        (report.mean_average_precision(), report.chance, &report.curves)
+    else {
+        bail!("there are no labels, and precision needs labels");
+    };
     let mut svg = String::new();
     {
         let root = SVGBackend::with_string(&mut svg, (960, 440)).into_drawing_area();
         root.fill(&WHITE)?;
         let protocol = &report.protocol;
         let title = format!(
-            "MAP {:.4} (tie-aware), {} queries, {} items, {} bits",
-            report.map.tie_aware, protocol.queries, protocol.database, protocol.bits
+            "MAP {map:.4} (tie-aware), {} queries, {} items, {} bits",
+            protocol.queries, protocol.database, protocol.bits
         );
         let root = root.titled(&title, (FONT, 18))?;
         let (left, right) = root.split_horizontally(480);
-        precision_recall(&left, report)?;
-        top_n(&right, report)?;
+        precision_recall(&left, curves, chance)?;
+        top_n(&right, curves, chance)?;
         root.present()?;
     }
     crate::file::write(path, &svg)
@@ -31,8 +36,7 @@ pub(crate) fn draw(path: &Path, report: &Report) -> Result<()> {
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-fn precision_recall(area: &Area<'_>, report: &Report) -> Result<()> {
-    let curves = &report.curves;
+fn precision_recall(area: &Area<'_>, curves: &Curves, chance: f64) -> Result<()> {
     let mut chart = ChartBuilder::on(area)
         .margin(12)
         .x_label_area_size(42)
@@ -60,7 +64,7 @@ fn precision_recall(area: &Area<'_>, report: &Report) -> Result<()> {
             PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2))
         });
     }
-    let chance = [(0.0, report.chance), (1.0, report.chance)];
+    let chance = [(0.0, chance), (1.0, chance)];
     let grey = RGBColor(140, 140, 140);
     chart
         .draw_series(LineSeries::new(chance, grey))?
@@ -76,8 +80,7 @@ fn precision_recall(area: &Area<'_>, report: &Report) -> Result<()> {
     Ok(())
 }
 
-fn top_n(area: &Area<'_>, report: &Report) -> Result<()> {
-    let curves = &report.curves;
+fn top_n(area: &Area<'_>, curves: &Curves, chance: f64) -> Result<()> {
     let last = curves.top_n.last().copied().unwrap_or(1).max(2) as f64;
     let mut chart = ChartBuilder::on(area)
         .margin(12)
@@ -96,7 +99,7 @@ fn top_n(area: &Area<'_>, report: &Report) -> Result<()> {
         .draw()?;
     let points = curves.top_n.iter().map(|&n| n as f64).zip(curves.top_n_precision.clone());
     chart.draw_series(LineSeries::new(points, PALETTE[0].stroke_width(2)))?;
-    let chance = [(1.0, report.chance), (last, report.chance)];
+    let chance = [(1.0, chance), (last, chance)];
     chart.draw_series(LineSeries::new(chance, RGBColor(140, 140, 140)))?;
     Ok(())
 }

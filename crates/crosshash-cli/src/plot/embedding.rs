@@ -18,7 +18,7 @@ pub(crate) fn draw(path: &Path, name: &str, spots: &[Spot]) -> Result<()> {
     let mut labels: Vec<&str> = Vec::new();
     let mut modalities: Vec<&str> = Vec::new();
     for spot in spots {
-        if !labels.contains(&spot.label.as_str()) {
+        if !spot.label.is_empty() && !labels.contains(&spot.label.as_str()) {
             labels.push(&spot.label);
         }
         modalities.extend(spot.modality.as_deref().filter(|m| !modalities.contains(m)));

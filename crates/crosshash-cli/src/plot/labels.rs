@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use crosshash::data::inspect::Report;
 use plotters::prelude::*;
 
@@ -15,6 +15,9 @@ const NAMED: usize = 40;
 pub(crate) fn draw(report: &Report, path: &Path) -> Result<()> {
     let counts: Vec<(&str, usize)> =
         report.labels.histogram.iter().map(|l| (l.name.as_str(), l.items)).collect();
+    if counts.is_empty() {
+        bail!("the data set has no labels");
+    }
     let named = counts.len() <= NAMED;
     let height = if named { 90 + 18 * u32::try_from(counts.len().max(5))? } else { 480 };
     let mut svg = String::new();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
-use crosshash::data::{Dataset, Features, PicturePlace, emoji};
+use crosshash::data::{Dataset, Features, Modality, PicturePlace, emoji};
 
 /// Maximum size of a picture file in bytes.
 const MAX_BYTES: u64 = 64 << 20;
@@ -25,6 +25,8 @@ pub(crate) struct Data {
     dataset: Dataset,
     /// By modality, then id.
     by_id: Vec<HashMap<String, usize>>,
+    /// By modality: the first item of every pair key.
+    by_key: Vec<HashMap<String, usize>>,
     /// LoadedDataset archives.
     archives: Mutex<HashMap<PathBuf, zip::ZipArchive<BufReader<std::fs::File>>>>,
 }
@@ -40,8 +42,9 @@ impl DatasetContent {
         let dataset = crate::data_args::open_within_limits(path, root)?.dataset;
         let numbered = |ids: &[String]| ids.iter().cloned().zip(0..).collect();
         let by_id = dataset.modalities().iter().map(|m| numbered(m.ids())).collect();
+        let by_key = dataset.modalities().iter().map(first_of_keys).collect();
         let archives = Mutex::default();
-        Ok(DatasetContent::Data(Box::new(Data { dataset, by_id, archives })))
+        Ok(DatasetContent::Data(Box::new(Data { dataset, by_id, by_key, archives })))
     }
 
     /// What the items of a modality contain: picture, text or none.
@@ -54,7 +57,7 @@ impl DatasetContent {
         }
     }
 
-    /// The text of an item: its own, or that of the item with the same id in a text modality.
+    /// The text of an item: its own, or the first text of its pair key in a text modality.
     pub(crate) fn text(&self, modality: &str, id: &str) -> Option<String> {
         match self {
             DatasetContent::Nothing => None,
@@ -101,6 +104,15 @@ impl DatasetContent {
     }
 }
 
+/// The first item of every pair key.
+fn first_of_keys(modality: &Modality) -> HashMap<String, usize> {
+    let mut first = HashMap::new();
+    for item in 0..modality.len() {
+        first.entry(modality.pair_key(item).to_owned()).or_insert(item);
+    }
+    first
+}
+
 impl Data {
     fn place(&self, modality: &str, id: &str) -> Option<(&Features, usize)> {
         let nth = self.dataset.modality_idx(modality).ok()?;
@@ -121,12 +133,19 @@ impl Data {
     }
 
     fn text(&self, modality: &str, id: &str) -> Option<String> {
-        let own = |modality: &str| match self.place(modality, id)? {
-            (Features::Text(texts), item) => Some(texts.get(item).to_owned()),
+        let text = |features: &Features, item: usize| match features {
+            Features::Text(texts) => Some(texts.get(item).to_owned()),
             _ => None,
         };
-        let mut others = self.dataset.modalities().iter();
-        own(modality).or_else(|| others.find_map(|other| own(other.name())))
+        let nth = self.dataset.modality_idx(modality).ok()?;
+        let modalities = self.dataset.modalities();
+        let item = self.by_id[nth].get(id);
+        let own = item.and_then(|&item| text(modalities[nth].features(), item));
+        let key = item.map_or(id, |&item| modalities[nth].pair_key(item));
+        let paired = |(other, keys): (&Modality, &HashMap<String, usize>)| {
+            keys.get(key).and_then(|&item| text(other.features(), item))
+        };
+        own.or_else(|| modalities.iter().zip(&self.by_key).find_map(paired))
     }
 
     fn picture(&self, modality: &str, id: &str) -> Result<Option<Vec<u8>>> {

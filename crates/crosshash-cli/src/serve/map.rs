@@ -94,8 +94,8 @@ fn compute(model: &ServedModel, data_args: &DataArgs) -> Result<Value> {
         bail!("a map requires a model and its training data");
     };
     let config = RunDir::open(&model.folder)?.config()?;
-    let opened = data_args.open_for_model(data, root.as_deref(), encoder.model())?;
-    let split = split(&opened, config.validation())?;
+    let mut opened = data_args.open_for_model(data, root.as_deref(), encoder.model())?;
+    let split = split(&mut opened, config.validation())?;
     let training = opened.dataset.training(&split);
     if encoder.model().labels() != training.label_names() {
         bail!("the run was trained on other data");

@@ -90,6 +90,7 @@ fn shortened(report: &RunReport) -> Value {
             "database": direction.database,
             "map": direction.map(),
             "chance": direction.chance(),
+            "recall": direction.recall_of_pairs(),
             "curve": direction.precision_recall(),
         })
     });

@@ -67,20 +67,23 @@ pub struct Bounds {
 /// The evaluation of one set of query codes against one database.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// MAP over the whole ranking.
-    pub map: Bounds,
-    /// Each of [`super::METRICS`] at each cutoff.
+    /// MAP over the whole ranking; absent without labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub map: Option<Bounds>,
+    /// Each of [`super::METRICS`] at each cutoff; empty without labels.
     pub at: BTreeMap<&'static str, BTreeMap<usize, Bounds>>,
-    /// NDCG with idf gains at [`USER_RANKS`] and the cutoffs, tie-aware.
+    /// NDCG with idf gains at [`USER_RANKS`] and the cutoffs, tie-aware; empty without labels.
     pub ndcg_idf_at: BTreeMap<usize, f64>,
-    /// Hash look-up at the radii of the options.
+    /// Hash look-up at the radii of the options; empty without labels.
     pub radius: BTreeMap<usize, AtRadius>,
-    /// The value of a random ranking: the mean share of relevant items.
-    pub chance: f64,
+    /// The value of a random ranking: the mean share of relevant items; absent without labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chance: Option<f64>,
     /// All queries.
     pub queries: usize,
-    /// Queries for which no database item is relevant.
-    pub queries_without_relevant: usize,
+    /// Queries for which no database item is relevant; absent without labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queries_without_relevant: Option<usize>,
     /// Share of neighbouring ranks that are tied, mean over queries.
     pub tie_rate: f64,
     /// Share of queries for which chance decides what is among the first k, at [`USER_RANKS`] and
@@ -90,8 +93,9 @@ pub struct Report {
     pub database_health: Health,
     /// Health of the query codes.
     pub query_health: Health,
-    /// The curves.
-    pub curves: Curves,
+    /// The curves; absent without labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub curves: Option<Curves>,
     /// Recall of pairs, typed words and rankings by real outputs, where they were evaluated.
     #[serde(flatten)]
     pub user: UserMetrics,
@@ -128,7 +132,7 @@ pub struct Protocol {
     pub bits: usize,
     /// Number of labels.
     pub labels: usize,
-    /// When an item is relevant.
+    /// When an item is relevant, for metrics that need labels.
     pub relevance: &'static str,
     /// The tie rule of the main values.
     pub tie_rule: &'static str,
@@ -142,8 +146,18 @@ pub struct Protocol {
     pub evaluated_by: &'static str,
 }
 
+impl Report {
+    /// Tie-aware MAP over the whole ranking; `None` without labels.
+    pub fn mean_average_precision(&self) -> Option<f64> {
+        self.map.map(|map| map.tie_aware)
+    }
+}
+
 /// Evaluates query codes against a database. `progress` is called with the number of finished
 /// queries.
+///
+/// With labels of 0 classes, the metrics that need labels are absent, and a note says so; code health and
+/// tie rates remain.
 ///
 /// Time O(queries x database), memory O(database); the result depends neither on the
 /// number of threads nor, but for the `stable` values, on the order of the database.
@@ -173,8 +187,10 @@ pub fn evaluate(
                     database_labels,
                 );
                 sums.add_query(scratch, &setup);
-                let labels: Vec<usize> = query_labels.indices(q).collect();
-                sums.add_graded(scratch, graded, &labels, &setup);
+                if setup.is_labelled() {
+                    let labels: Vec<usize> = query_labels.indices(q).collect();
+                    sums.add_graded(scratch, graded, &labels, &setup);
+                }
                 progress(done.fetch_add(1, Ordering::Relaxed) + 1);
             }
             sums
@@ -224,14 +240,17 @@ fn check(
             database.len()
         )));
     }
+    if options.cutoffs.contains(&0) {
+        return Err(Error::content("cutoff 0: ranks are counted from 1"));
+    }
+    if q_classes == 0 {
+        return Ok(());
+    }
     if query_labels.unlabelled() == query_labels.len() {
         return empty("no query has any label: every value would be 0");
     }
     if database_labels.unlabelled() == database_labels.len() {
         return empty("no database item has any label: every value would be 0");
-    }
-    if options.cutoffs.contains(&0) {
-        return Err(Error::content("cutoff 0: ranks are counted from 1"));
     }
     Ok(())
 }

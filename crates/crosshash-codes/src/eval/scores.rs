@@ -1,10 +1,15 @@
-//! Rankings by any score: Hamming distance, real queries against codes, real against real.
+//! Rankings by any score: Hamming distance, real queries against codes, real against real, and the
+//! first items by Hamming distance re-ranked by real outputs.
 //!
 //! ```text
 //! hamming     s_i = -|q xor b_i|                       codes against codes
 //! asymmetric  s_i = sum_k f_k b_ik,  b in {-1, +1}      real query outputs f against codes
 //! cosine      s_i = <f, g_i> / (|f| |g_i|)              real outputs against real outputs
+//! reranked    s_i = cosine for the first K by hamming, -2 - |q xor b_i| for the others
 //! ```
+//!
+//! The first K items are complete tie classes of at most K items in total, so that a value does not depend
+//! on the order of the database: items that are tied at the boundary are not re-ranked.
 //!
 //! Items are ranked by falling score; items of exactly equal score are tied, and a ranking is a
 //! sequence of tie classes as everywhere else in this module. Time per query O(items) for Hamming
@@ -26,6 +31,7 @@ enum Kind<'a> {
     Hamming { query: &'a Codes, database: &'a Codes },
     Asymmetric { query: &'a [f32], database: &'a Codes },
     Cosine { query: Vec<f32>, database: Vec<f32>, width: usize },
+    Reranked { first: Box<Kind<'a>>, then: Box<Kind<'a>>, candidates: usize },
 }
 
 impl<'a> Scores<'a> {
@@ -53,32 +59,52 @@ impl<'a> Scores<'a> {
         Ok(Scores(Kind::Cosine { query, database, width }))
     }
 
-    /// The name in reports: hamming, asymmetric or cosine.
+    /// By cosine of real outputs among the first `candidates` items by Hamming distance; the other items
+    /// follow by Hamming distance. Items that are tied at the boundary are not re-ranked.
+    pub fn reranked(
+        (query, database): (&'a Codes, &'a Codes),
+        (query_outputs, database_outputs): (&[f32], &[f32]),
+        candidates: usize,
+    ) -> Result<Scores<'a>> {
+        let first = Scores::hamming(query, database)?;
+        let then = Scores::cosine(query_outputs, database_outputs, database.bits().get())?;
+        for (what, codes, outputs) in [
+            ("the query codes", first.queries(), then.queries()),
+            ("the database codes", first.items(), then.items()),
+        ] {
+            if codes != outputs {
+                return Err(Error::Mismatch {
+                    left: what.into(),
+                    left_size: codes,
+                    right: "their real outputs".into(),
+                    right_size: outputs,
+                    unit: "rows",
+                    remedy: "there must be one row of outputs per code",
+                });
+            }
+        }
+        let (first, then) = (Box::new(first.0), Box::new(then.0));
+        Ok(Scores(Kind::Reranked { first, then, candidates }))
+    }
+
+    /// The name in reports: hamming, asymmetric, cosine or reranked.
     pub fn name(&self) -> &'static str {
         match self.0 {
             Kind::Hamming { .. } => "hamming",
             Kind::Asymmetric { .. } => "asymmetric",
             Kind::Cosine { .. } => "cosine",
+            Kind::Reranked { .. } => "reranked",
         }
     }
 
     /// Number of queries.
     pub fn queries(&self) -> usize {
-        match &self.0 {
-            Kind::Hamming { query, .. } => query.len(),
-            Kind::Asymmetric { query, database } => query.len() / database.bits().get(),
-            Kind::Cosine { query, width, .. } => query.len() / width,
-        }
+        self.0.queries()
     }
 
     /// Number of database items.
     pub fn items(&self) -> usize {
-        match &self.0 {
-            Kind::Hamming { database, .. } | Kind::Asymmetric { database, .. } => {
-                database.len()
-            }
-            Kind::Cosine { database, width, .. } => database.len() / width,
-        }
+        self.0.items()
     }
 
     /// The scores of all database items for one query.
@@ -87,27 +113,7 @@ impl<'a> Scores<'a> {
     /// If `out` has not one place per item.
     pub fn fill(&self, query: usize, out: &mut [f32]) {
         assert_eq!(out.len(), self.items(), "one score per item");
-        match &self.0 {
-            Kind::Hamming { query: codes, database } => {
-                let mut distances = vec![0; out.len()];
-                Kernel::best().distances(
-                    codes.code(query),
-                    database.words(),
-                    &mut distances,
-                );
-                out.iter_mut().zip(distances).for_each(|(s, d)| *s = -f32::from(d));
-            }
-            Kind::Asymmetric { query: outputs, database } => {
-                let bits = database.bits().get();
-                Table::new(&outputs[query * bits..][..bits]).scores(database, out);
-            }
-            Kind::Cosine { query: outputs, database, width } => {
-                let f = &outputs[query * width..][..*width];
-                for (s, g) in out.iter_mut().zip(database.chunks_exact(*width)) {
-                    *s = dot(f, g);
-                }
-            }
-        }
+        self.0.fill(query, out);
     }
 
     /// What `value` makes of the ranking of each query, in parallel, in the order of queries.
@@ -143,13 +149,81 @@ impl<'a> Scores<'a> {
                     relevance.each(query, each);
                 });
             }
-            Kind::Asymmetric { .. } | Kind::Cosine { .. } => {
+            Kind::Asymmetric { .. } | Kind::Cosine { .. } | Kind::Reranked { .. } => {
                 scratch.scores.resize(self.items(), 0.0);
                 self.fill(query, &mut scratch.scores);
                 scratch.by_score(|each| relevance.each(query, each));
             }
         }
     }
+}
+
+impl Kind<'_> {
+    fn queries(&self) -> usize {
+        match self {
+            Kind::Hamming { query, .. } => query.len(),
+            Kind::Asymmetric { query, database } => query.len() / database.bits().get(),
+            Kind::Cosine { query, width, .. } => query.len() / width,
+            Kind::Reranked { first, .. } => first.queries(),
+        }
+    }
+
+    fn items(&self) -> usize {
+        match self {
+            Kind::Hamming { database, .. } | Kind::Asymmetric { database, .. } => {
+                database.len()
+            }
+            Kind::Cosine { database, width, .. } => database.len() / width,
+            Kind::Reranked { first, .. } => first.items(),
+        }
+    }
+
+    fn fill(&self, query: usize, out: &mut [f32]) {
+        match self {
+            Kind::Hamming { query: codes, database } => {
+                let mut distances = vec![0; out.len()];
+                Kernel::best().distances(
+                    codes.code(query),
+                    database.words(),
+                    &mut distances,
+                );
+                out.iter_mut().zip(distances).for_each(|(s, d)| *s = -f32::from(d));
+            }
+            Kind::Asymmetric { query: outputs, database } => {
+                let bits = database.bits().get();
+                Table::new(&outputs[query * bits..][..bits]).scores(database, out);
+            }
+            Kind::Cosine { query: outputs, database, width } => {
+                let f = &outputs[query * width..][..*width];
+                for (s, g) in out.iter_mut().zip(database.chunks_exact(*width)) {
+                    *s = dot(f, g);
+                }
+            }
+            Kind::Reranked { first, then, candidates } => {
+                let mut hamming = vec![0.0; out.len()];
+                first.fill(query, &mut hamming);
+                then.fill(query, out);
+                let lowest = last_complete_class(&hamming, *candidates);
+                for (score, &hamming) in out.iter_mut().zip(&hamming) {
+                    if lowest.is_none_or(|lowest| hamming < lowest) {
+                        *score = hamming - 2.0; // below every cosine
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The lowest score of the first complete tie classes with at most `candidates` items in total; `None` if the
+/// first class is larger.
+fn last_complete_class(scores: &[f32], candidates: usize) -> Option<f32> {
+    let mut sorted = scores.to_vec();
+    sorted.sort_unstable_by(|a, b| b.total_cmp(a));
+    if sorted.len() <= candidates {
+        return sorted.last().copied();
+    }
+    let beyond = sorted[candidates];
+    sorted[..candidates].iter().rev().copied().find(|&score| score > beyond)
 }
 
 /// Room for one thread's work.

@@ -6,7 +6,7 @@ use super::health::{is_cut, tie_rate};
 use super::idf::{self, IdfGains};
 use super::radius::RadiusSums;
 use super::report::{Bounds, Curves, EmptyQueries, Options, Protocol, Report, USER_RANKS};
-use super::tally::Scratch;
+use super::tally::{Scratch, Tally};
 use super::{
     Context, Discounts, METRICS, Ranking, Ties, UserMetrics, average_precision, health,
     precision_at_recall, recall_levels, top_n_curve,
@@ -24,8 +24,12 @@ pub(super) struct Setup<'a> {
     top_n: Vec<usize>,
     stable_ranks: usize,
     n_items: usize,
+    n_labels: usize,
     bits: usize,
 }
+
+/// The note of a report without labels.
+const UNLABELLED: &str = "map: the data set has no labels";
 
 impl Setup<'_> {
     pub(super) fn new<'a>(
@@ -51,8 +55,14 @@ impl Setup<'_> {
             top_n: (1..=options.curve_to.min(database.len())).collect(),
             stable_ranks: deepest,
             n_items: database.len(),
+            n_labels: labels.classes(),
             bits: database.bits().get(),
         }
+    }
+
+    /// Whether there are labels, which define what is relevant.
+    pub(super) fn is_labelled(&self) -> bool {
+        self.n_labels > 0
     }
 }
 
@@ -92,15 +102,16 @@ impl Sums {
         let tally = &scratch.tally;
         let relevant = tally.relevant();
         self.queries += 1;
+        if !setup.is_labelled() {
+            self.add_ties(tally, setup);
+            return;
+        }
         self.without_relevant += usize::from(relevant == 0);
         if relevant == 0 && setup.options.empty_queries == EmptyQueries::Skip {
             return;
         }
         self.radius.add_query(tally);
-        self.tie_rate += tie_rate(tally);
-        for (cut, &k) in self.cut.iter_mut().zip(&setup.user_ranks) {
-            *cut += usize::from(is_cut(tally, k));
-        }
+        self.add_ties(tally, setup);
         self.chance += relevant as f64 / setup.n_items as f64;
 
         let [expected, optimistic, pessimistic] =
@@ -126,6 +137,13 @@ impl Sums {
         }
         add(&mut self.top_n, &top_n_curve(&rankings[0], &setup.top_n));
         add(&mut self.precision, &precision_at_recall(&rankings[0]));
+    }
+
+    fn add_ties(&mut self, tally: &Tally, setup: &Setup<'_>) {
+        self.tie_rate += tie_rate(tally);
+        for (cut, &k) in self.cut.iter_mut().zip(&setup.user_ranks) {
+            *cut += usize::from(is_cut(tally, k));
+        }
     }
 
     /// NDCG with idf gains; a query without relevant items adds 0 or is left out.
@@ -186,26 +204,33 @@ impl Sums {
         let by_rank = |values: &mut dyn Iterator<Item = f64>| {
             setup.user_ranks.iter().copied().zip(values).collect::<BTreeMap<usize, f64>>()
         };
+        let labelled = setup.is_labelled();
+        let at = by_metric(&self.at, &setup.options.cutoffs, n);
+        let ndcg_idf_at = by_rank(&mut self.ndcg_idf.iter().map(|sum| sum / n));
+        let mut user = UserMetrics::default();
+        if !labelled {
+            user.note(UNLABELLED);
+        }
         Ok(Report {
-            map: bounds(self.map, n),
-            at: by_metric(&self.at, &setup.options.cutoffs, n),
-            radius: radii.map(|&t| (t, curve.at(t))).collect(),
-            chance: self.chance / n,
+            map: labelled.then(|| bounds(self.map, n)),
+            at: if labelled { at } else { BTreeMap::new() },
+            radius: radii.filter(|_| labelled).map(|&t| (t, curve.at(t))).collect(),
+            chance: labelled.then_some(self.chance / n),
             queries: self.queries,
-            queries_without_relevant: self.without_relevant,
+            queries_without_relevant: labelled.then_some(self.without_relevant),
             tie_rate: self.tie_rate / n,
             tie_rate_at: by_rank(&mut self.cut.iter().map(|&cut| cut as f64 / n)),
-            ndcg_idf_at: by_rank(&mut self.ndcg_idf.iter().map(|sum| sum / n)),
+            ndcg_idf_at: if labelled { ndcg_idf_at } else { BTreeMap::new() },
             database_health: health(database),
             query_health: health(query),
-            curves: Curves {
+            curves: labelled.then(|| Curves {
                 top_n: setup.top_n.clone(),
                 top_n_precision: mean(&self.top_n),
                 recall: recall_levels(),
                 precision: mean(&self.precision),
                 radius: curve,
-            },
-            user: UserMetrics::default(),
+            }),
+            user,
             protocol: Protocol {
                 queries: self.queries,
                 database: database.len(),

@@ -97,7 +97,11 @@ impl Scratch {
             kernel.distances(query, codes, distance);
             let rows =
                 &labels.words()[start * query_labels.len()..][..n * query_labels.len()];
-            kernel.shared(query_labels, rows, shared);
+            if query_labels.is_empty() {
+                shared.fill(0);
+            } else {
+                kernel.shared(query_labels, rows, shared);
+            }
             fill(&mut self.lanes, cells, width, distance, shared);
         }
         self.tally.counts.clear();

@@ -227,7 +227,8 @@ proptest! {
             let orders = orders(items);
             orders.iter().map(|o| twin_ap(o, None, denominator)).sum::<f64>() / orders.len() as f64
         });
-        prop_assert!(close(report.map.tie_aware, mean), "{} {}", report.map.tie_aware, mean);
+        let map = report.map.unwrap().tie_aware;
+        prop_assert!(close(map, mean), "{map} {mean}");
         for (m, metric) in METRICS.iter().enumerate() {
             let at = |order: &[usize]| twin_at(order, k, denominator)[m];
             let mean = problem.mean(|items| {
@@ -263,7 +264,7 @@ proptest! {
         let problem = Problem::random(bits, 3, n, classes, seed);
         let options = Options { cutoffs: vec![k], denominator, ..Options::default() };
         let report = problem.report(&options);
-        let map = report.map;
+        let map = report.map.unwrap();
         prop_assert!(close(map.tie_aware, problem.mean(twin_expected_ap)));
         let ap = |shared: &[usize]| twin_ap(shared, None, denominator);
         prop_assert!(close(map.stable, problem.mean(|items| ap(&ranked(items)))));
@@ -279,13 +280,14 @@ proptest! {
             let worst = problem.mean(|items| at(&arranged(items, false)));
             prop_assert!(close(got.pessimistic, worst), "{} {got:?} {worst}", metric.name);
         }
-        for (level, &got) in report.curves.precision.iter().enumerate() {
+        let curves = report.curves.as_ref().unwrap();
+        for (level, &got) in curves.precision.iter().enumerate() {
             let mean = problem.mean(|items| {
                 if items.iter().all(|item| item.1 == 0) { 0.0 } else { twin_pr(items)[level] }
             });
             prop_assert!(close(got, mean), "recall level {level}: {got} {mean}");
         }
-        for (t, got) in report.curves.radius.precision.iter().enumerate() {
+        for (t, got) in curves.radius.precision.iter().enumerate() {
             let ball = |items: &[Item]| -> Vec<usize> {
                 items.iter().filter(|item| item.0 as usize <= t).map(|item| item.1).collect()
             };
@@ -296,14 +298,14 @@ proptest! {
             });
             prop_assert!(close(*got, mean), "radius {t}");
             let empty = problem.mean(|items| f64::from(u8::from(ball(items).is_empty())));
-            prop_assert!(close(report.curves.radius.empty[t], empty), "radius {t}");
+            prop_assert!(close(curves.radius.empty[t], empty), "radius {t}");
             let hits: f64 = (0..3).map(|q| relevant(&ball(&problem.items(q)))).sum();
             let size: usize = (0..3).map(|q| ball(&problem.items(q)).len()).sum();
             let pooled = if size == 0 { 0.0 } else { hits / size as f64 };
-            prop_assert!(close(report.curves.radius.precision_pooled[t], pooled), "radius {t}");
+            prop_assert!(close(curves.radius.precision_pooled[t], pooled), "radius {t}");
         }
-        for (i, &n) in report.curves.top_n.iter().enumerate() {
-            let at = report.curves.top_n_precision[i];
+        for (i, &n) in curves.top_n.iter().enumerate() {
+            let at = curves.top_n_precision[i];
             let single = problem.mean(|items| {
                 let mut sorted: Vec<f64> = Vec::new();
                 for d in 0..=bits {
@@ -337,16 +339,17 @@ proptest! {
         let options = Options { cutoffs: vec![1, 5, 50], ..Options::default() };
         let (a, b) = (problem.report(&options), shuffled.report(&options));
         // to the last bit, not to a tolerance
-        prop_assert_eq!(a.map.tie_aware.to_bits(), b.map.tie_aware.to_bits());
-        prop_assert_eq!(a.map.optimistic.to_bits(), b.map.optimistic.to_bits());
+        prop_assert_eq!(a.map.unwrap().tie_aware.to_bits(), b.map.unwrap().tie_aware.to_bits());
+        prop_assert_eq!(a.map.unwrap().optimistic.to_bits(), b.map.unwrap().optimistic.to_bits());
         for metric in METRICS {
             for k in [1, 5, 50] {
                 let (a, b) = (a.at[metric.name][&k], b.at[metric.name][&k]);
                 prop_assert_eq!(a.tie_aware.to_bits(), b.tie_aware.to_bits());
             }
         }
-        prop_assert_eq!(a.curves.top_n_precision, b.curves.top_n_precision);
-        prop_assert_eq!(a.curves.precision, b.curves.precision);
+        let (a, b) = (a.curves.unwrap(), b.curves.unwrap());
+        prop_assert_eq!(a.top_n_precision, b.top_n_precision);
+        prop_assert_eq!(a.precision, b.precision);
     }
 
     #[test]
@@ -371,7 +374,8 @@ fn large_databases_are_ranked_as_the_twin_does() {
         let report = problem.report(&options);
         let stable =
             problem.mean(|items| twin_ap(&ranked(items), None, ApDenominator::Min));
-        assert!(close(report.map.stable, stable), "{n}: {} {stable}", report.map.stable);
+        let map = report.map.unwrap();
+        assert!(close(map.stable, stable), "{n}: {} {stable}", map.stable);
         for k in [100, n] {
             for (m, metric) in METRICS.iter().enumerate() {
                 let twin =
@@ -392,10 +396,16 @@ fn skipping_queries_without_relevant_items_is_a_named_choice() {
     let database_labels = Labels::from_indices(3, [[0_u32]]).unwrap();
     let problem = Problem { query, database, query_labels, database_labels };
     let zero = problem.report(&Options::default());
-    assert_eq!((zero.map.tie_aware, zero.queries_without_relevant), (0.5, 1));
+    assert_eq!(
+        (zero.mean_average_precision(), zero.queries_without_relevant),
+        (Some(0.5), Some(1))
+    );
     let options = Options { empty_queries: EmptyQueries::Skip, ..Options::default() };
     let skip = problem.report(&options);
-    assert_eq!((skip.map.tie_aware, skip.queries_without_relevant), (1.0, 1));
+    assert_eq!(
+        (skip.mean_average_precision(), skip.queries_without_relevant),
+        (Some(1.0), Some(1))
+    );
 }
 
 #[test]
@@ -426,4 +436,32 @@ fn a_thousand_labels_keep_ndcg_finite() {
     let ndcg = report.at["ndcg_at"][&2].tie_aware;
     // the better item stands second: its discount is 1/log2(3)
     assert!((ndcg - 1.0 / 3.0_f64.log2()).abs() < 1e-9, "{ndcg}");
+}
+
+#[test]
+fn without_labels_only_health_and_ties_are_reported() {
+    let bits = Bits::new(2).unwrap();
+    let query = Codes::from_bools(bits, &[true, true, true, false]).unwrap();
+    let database =
+        Codes::from_bools(bits, &[true, true, true, true, false, false]).unwrap();
+    let none = |n: usize| Labels::from_indices(0, vec![Vec::<u32>::new(); n]).unwrap();
+    let problem =
+        Problem { query, database, query_labels: none(2), database_labels: none(3) };
+    for empty_queries in [EmptyQueries::Zero, EmptyQueries::Skip] {
+        let options = Options { cutoffs: vec![1], empty_queries, ..Options::default() };
+        let report = problem.report(&options);
+        assert_eq!(
+            (report.map, report.chance, report.queries_without_relevant),
+            (None, None, None)
+        );
+        assert!(
+            report.at.is_empty() && report.radius.is_empty() && report.curves.is_none()
+        );
+        assert_eq!((report.queries, report.database_health.unique_codes), (2, 2));
+        // The first query ties two of three items; for the second, all are at distance 1.
+        assert_eq!((report.tie_rate, report.tie_rate_at[&1]), (0.75, 1.0));
+        assert_eq!(report.user.notes, ["map: the data set has no labels"]);
+        let json = serde_json::to_value(&report).unwrap();
+        assert!(json.get("map").is_none() && json.get("curves").is_none());
+    }
 }

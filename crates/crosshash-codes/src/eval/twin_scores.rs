@@ -67,6 +67,9 @@ fn twin_ap(gains: &[f64]) -> f64 {
     if relevant == 0.0 { 0.0 } else { at.sum::<f64>() / relevant }
 }
 
+/// Items that are re-ranked.
+const CANDIDATES: usize = 4;
+
 /// Queries and items with codes, real outputs on a coarse grid (so that scores tie exactly),
 /// pairs and labels.
 struct Problem {
@@ -118,11 +121,13 @@ impl Problem {
         Relevant::from_rows(self.len(), &self.relevant).unwrap()
     }
 
-    fn all_scores(&self) -> [Scores<'_>; 3] {
+    fn all_scores(&self) -> [Scores<'_>; 4] {
+        let codes = (&self.query_codes, &self.database_codes);
         [
             Scores::hamming(&self.query_codes, &self.database_codes).unwrap(),
             Scores::asymmetric(&self.query, &self.database_codes).unwrap(),
             Scores::cosine(&self.query, &self.database, self.bits).unwrap(),
+            Scores::reranked(codes, (&self.query, &self.database), CANDIDATES).unwrap(),
         ]
     }
 
@@ -137,11 +142,20 @@ impl Problem {
         match name {
             "hamming" => -f64::from(self.query_codes.distance(q, &self.database_codes, i)),
             "asymmetric" => (0..self.bits).map(|k| f[k] * sign(k)).sum(),
+            "reranked" if !self.is_candidate(q, i) => self.score("hamming", q, i) - 2.0,
             _ => {
                 let lengths = (dot(&f, &f) * dot(&g, &g)).sqrt();
                 if lengths == 0.0 { 0.0 } else { dot(&f, &g) / lengths }
             }
         }
+    }
+
+    /// Whether an item is re-ranked: it and all items that are not behind it by Hamming distance are at
+    /// most [`CANDIDATES`].
+    fn is_candidate(&self, q: usize, i: usize) -> bool {
+        let own = self.score("hamming", q, i);
+        let not_behind = |&other: &usize| self.score("hamming", q, other) >= own;
+        (0..self.len()).filter(not_behind).count() <= CANDIDATES
     }
 
     /// Items by the scores that the ranking itself uses, with listed relevance.

@@ -22,7 +22,7 @@ pub struct Known<'a> {
 /// The quality of one ranking.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RankingQuality {
-    /// What ranked: hamming, asymmetric or cosine.
+    /// What ranked: hamming, asymmetric, cosine or reranked.
     pub ranking: String,
     /// Tie-aware MAP over the whole ranking; queries without a relevant item count as 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Data sets from arrays: features of every modality by row, and labels by row.
+//! Data sets from arrays: features of every modality by row, and labels by row, if there are any.
 
 use std::path::Path;
 
@@ -6,6 +6,11 @@ use crosshash_codes::Labels;
 
 use super::{Dataset, Features, Modality};
 use crate::Result;
+
+/// The labels of items of a data set without labels.
+pub(crate) fn no_labels(items: usize) -> Result<Labels> {
+    Ok(Labels::from_indices(0, std::iter::repeat_n([0_u32; 0], items))?)
+}
 
 impl Features {
     /// Reads an array of features (.npy, .npz, .mat, .csv, .parquet, ...), one row per item.
@@ -30,5 +35,18 @@ impl Dataset {
             })
             .collect::<Result<Vec<_>>>()?;
         Dataset::new("arrays", names, modalities)
+    }
+
+    /// A data set of paired items without labels: row `i` of every modality is item `i`. Ids are numbers.
+    pub fn from_pairs<'a>(
+        modalities: impl IntoIterator<Item = (&'a str, Features)>,
+    ) -> Result<Dataset> {
+        let one = |(name, features): (&'a str, Features)| {
+            let ids = (0..features.len()).map(|item| item.to_string()).collect();
+            let labels = no_labels(features.len())?;
+            Modality::new(name, ids, features, labels)
+        };
+        let modalities = modalities.into_iter().map(one).collect::<Result<Vec<_>>>()?;
+        Dataset::new("arrays", Vec::new(), modalities)
     }
 }

@@ -1,8 +1,8 @@
 //! `ItemGroups`: items that a split keeps together, over all modalities.
 //!
-//! Items with the same id are a pair; items of the same group belong together. A unit is a connected
-//! component of the graph of ids and groups (union-find). The group of an item without one is its id,
-//! unless an item of another modality has that id and a group.
+//! Items with the same pair key (by default the id) are pairs; items of the same group belong together. A
+//! unit is a connected component of the graph of keys and groups (union-find). The group of an item without
+//! one is its key, unless another item has that key and a group.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +15,7 @@ pub(super) struct ItemGroups {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Name<'a> {
-    Id(&'a str),
+    Key(&'a str),
     Group(&'a str),
 }
 
@@ -26,15 +26,15 @@ impl ItemGroups {
         let grouped: HashSet<&str> = modalities
             .iter()
             .flat_map(|m| {
-                (0..m.len()).filter(|&i| m.group(i).is_some()).map(|i| &m.ids()[i])
+                (0..m.len()).filter(|&i| m.group(i).is_some()).map(|i| m.pair_key(i))
             })
-            .map(String::as_str)
             .collect();
         let mut sets = Sets::default();
         for modality in modalities {
-            for (item, id) in modality.ids().iter().enumerate() {
-                let node = sets.node(Name::Id(id));
-                if modality.group(item).is_some() || !grouped.contains(id.as_str()) {
+            for item in 0..modality.len() {
+                let key = modality.pair_key(item);
+                let node = sets.node(Name::Key(key));
+                if modality.group(item).is_some() || !grouped.contains(key) {
                     let group = sets.node(Name::Group(modality.unit(item)));
                     sets.join(node, group);
                 }
@@ -42,7 +42,7 @@ impl ItemGroups {
         }
         let roots: Vec<Vec<usize>> = modalities
             .iter()
-            .map(|m| m.ids().iter().map(|id| sets.root_of(Name::Id(id))).collect())
+            .map(|m| (0..m.len()).map(|i| sets.root_of(Name::Key(m.pair_key(i)))).collect())
             .collect();
         let number = sets.numbers();
         let of =
@@ -97,7 +97,7 @@ impl<'a> Sets<'a> {
             .iter()
             .filter_map(|(name, &node)| match name {
                 Name::Group(group) => Some((*group, node)),
-                Name::Id(_) => None,
+                Name::Key(_) => None,
             })
             .collect();
         groups.sort_unstable();

@@ -32,7 +32,7 @@ pub struct Manifest {
     pub warning: Option<String>,
     /// The item table of all modalities that have none of their own.
     pub items: Option<Items>,
-    /// The labels of all modalities that have none of their own.
+    /// The labels of all modalities that have none of their own (default: no labels).
     pub labels: Option<LabelSource>,
     /// The split (default: none).
     pub split: Option<SplitSource>,
@@ -49,12 +49,15 @@ pub struct Items {
     pub table: PathBuf,
     /// The column of ids (default: row numbers).
     pub id: Option<String>,
+    /// The column of pair keys (default: the ids are the keys).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<String>,
     /// Rows to exclude: column = values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub leave_out: BTreeMap<String, Many<String>>,
 }
 
-/// The source of labels: columns, a matrix, or the folders of pictures.
+/// The source of labels: columns, a matrix, the folders of pictures, or frequent words.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelSource {
@@ -72,6 +75,50 @@ pub struct LabelSource {
     pub numbers: bool,
     /// All label names, as a list or a file with one name per line (default: those that occur, sorted).
     pub names: Option<Names>,
+    /// Frequent words of the training texts are the labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_text: Option<FromText>,
+}
+
+/// Labels from frequent words of the training texts of a modality.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FromText {
+    /// The modality of texts.
+    pub modality: String,
+    /// Minimum number of training pair keys whose texts contain the word.
+    #[serde(default = "FromText::default_min_items")]
+    pub min_items: usize,
+    /// Maximum share of the training pair keys whose texts contain the word.
+    #[serde(default = "FromText::default_max_share")]
+    pub max_share: f64,
+    /// Maximum number of labels, the most frequent words first.
+    #[serde(default = "FromText::default_max_labels")]
+    pub max_labels: usize,
+}
+
+impl FromText {
+    /// With the default bounds: words of at least 20 items and at most a fifth of them, at most 200 labels.
+    pub fn new(modality: impl Into<String>) -> FromText {
+        FromText {
+            modality: modality.into(),
+            min_items: FromText::default_min_items(),
+            max_share: FromText::default_max_share(),
+            max_labels: FromText::default_max_labels(),
+        }
+    }
+
+    fn default_min_items() -> usize {
+        20
+    }
+
+    fn default_max_share() -> f64 {
+        0.2
+    }
+
+    fn default_max_labels() -> usize {
+        200
+    }
 }
 
 /// Names of labels.
@@ -84,7 +131,7 @@ pub enum Names {
     List(Vec<String>),
 }
 
-/// One modality; exactly one of `features`, `text`, `column` and `pictures` is given.
+/// One modality; exactly one of `features`, `text`, `captions`, `column` and `pictures` is given.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModalitySource {
@@ -92,6 +139,10 @@ pub struct ModalitySource {
     pub features: Option<Many<ArrayFile>>,
     /// Columns of the item table whose texts are joined.
     pub text: Option<Many<String>>,
+    /// Columns of the item table whose texts are items of their own: cell k of row ID is item `ID#k`, and
+    /// its pair key is ID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captions: Option<Many<String>>,
     /// A column of the item table with a list of numbers per item.
     pub column: Option<String>,
     /// A folder, zip or tar of pictures.
@@ -106,6 +157,9 @@ pub struct ModalitySource {
     pub labels: Option<LabelSource>,
     /// A file with one id per line, if there is no table.
     pub ids: Option<PathBuf>,
+    /// The column of pair keys of this modality (default: `items.pair`, else the id).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<String>,
     /// The groups of this modality (default: `split.group`).
     pub group: Option<Group>,
     /// How texts are tokenized and weighted.

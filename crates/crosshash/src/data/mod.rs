@@ -1,5 +1,5 @@
-//! Data sets: any number of named modalities, each with its own items, paired by id, labelled,
-//! and split so that queries cannot reach training code.
+//! Data sets: any number of named modalities, each with its own items, paired by key (by default the id),
+//! with or without labels, and split so that queries cannot reach training code.
 //!
 //! | file | what |
 //! |---|---|
@@ -9,6 +9,7 @@
 //! | `training.rs` | the part of a data set that training code can access |
 //! | `normalise.rs`, `text/` | fitted on training items: means and deviations, vocabularies |
 //! | `manifest.rs`, `open.rs`, `resolve.rs` | from `dataset.toml` to a [`Dataset`] |
+//! | `label_words.rs` | labels from frequent words of training texts |
 //! | `read/` | one file per format |
 //! | `bytes.rs`, `spool.rs`, `limits.rs` | mapped and decompressed bytes, and limits on their size |
 //! | `inspect/`, `import.rs`, `synth.rs` | inspection, proposed manifests, synthetic data |
@@ -24,6 +25,7 @@ mod features;
 mod groups;
 pub mod import;
 pub mod inspect;
+mod label_words;
 mod limits;
 mod manifest;
 mod modality;
@@ -40,14 +42,15 @@ pub mod synth;
 mod text;
 mod training;
 
+pub(crate) use arrays::no_labels;
 pub(crate) use bytes::Bytes;
 pub use crosshash_features::{PicturePlace, Pictures, Raster, descriptor};
 pub use dense::{Dense, ValueType};
 pub use features::{Features, Texts};
 pub use limits::ReadLimits;
 pub use manifest::{
-    ArrayFile, Group, GroupId, Items, KeyedArray, LabelSource, MANIFEST, Manifest, Many,
-    ModalitySource, Names, SplitSource,
+    ArrayFile, FromText, Group, GroupId, Items, KeyedArray, LabelSource, MANIFEST,
+    Manifest, Many, ModalitySource, Names, SplitSource,
 };
 pub use modality::{Modality, View};
 pub use normalise::{Normaliser, Standardiser};
@@ -80,13 +83,14 @@ pub fn pictures(path: &std::path::Path, under: &str) -> Result<(Pictures, Vec<St
     Ok((pictures, ids))
 }
 
-/// Named modalities over one label vocabulary.
+/// Named modalities over one label vocabulary, which is empty if there are no labels.
 #[derive(Debug, Clone)]
 pub struct Dataset {
     name: String,
     label_names: Vec<String>,
     modalities: Vec<Modality>,
     dropped: Vec<Dropped>,
+    label_note: Option<String>,
 }
 
 /// Items that were read but are not used, with the reason.
@@ -102,7 +106,7 @@ pub struct Dropped {
 
 impl Dataset {
     /// Checks that modality names are unique, that all modalities use the same label vocabulary, and
-    /// that every two of them share a label.
+    /// that every two of them share a label. Without label names, the data set has no labels.
     pub fn new(
         name: impl Into<String>,
         label_names: Vec<String>,
@@ -136,7 +140,8 @@ impl Dataset {
                 share_a_label(&label_names, other, modality)?;
             }
         }
-        Ok(Dataset { name: name.into(), label_names, modalities, dropped: Vec::new() })
+        let (dropped, label_note) = (Vec::new(), None);
+        Ok(Dataset { name: name.into(), label_names, modalities, dropped, label_note })
     }
 
     /// Records items that were read but are not in the modalities.
@@ -154,6 +159,16 @@ impl Dataset {
     /// The names of the labels; label `l` is the `l`-th.
     pub fn label_names(&self) -> &[String] {
         &self.label_names
+    }
+
+    /// Whether there are labels.
+    pub fn has_labels(&self) -> bool {
+        !self.label_names.is_empty()
+    }
+
+    /// How the labels were derived, if they are not given by the data.
+    pub fn label_note(&self) -> Option<&str> {
+        self.label_note.as_deref()
     }
 
     /// The modalities, in their order.

@@ -8,13 +8,15 @@ use crosshash_features::backbone::FeatureSource;
 use super::{Analysis, Features};
 use crate::{Error, Result};
 
-/// The items of one modality. Items of different modalities with the same id are a pair.
+/// The items of one modality. Items of different modalities with the same pair key, by default the id,
+/// are pairs.
 #[derive(Debug, Clone)]
 pub struct Modality {
     name: String,
     ids: Vec<String>, // invariant: no two equal; as many as features and labels
     features: Features,
     labels: Labels,
+    pairs: Option<Vec<String>>, // default: the ids
     groups: Option<Vec<String>>,
     marks: Option<Vec<String>>,
     feature_source: Option<FeatureSource>,
@@ -52,11 +54,27 @@ impl Modality {
             ids,
             features,
             labels,
+            pairs: None,
             groups: None,
             marks: None,
             feature_source: None,
             analysis: Analysis::default(),
         })
+    }
+
+    /// Sets the pair key of each item; an item with an empty key has its id as the key. All items of one key
+    /// are pairs of all items of that key in other modalities: five captions of one picture, many sketches
+    /// of one photo.
+    pub fn with_pairs(mut self, keys: Vec<String>) -> Result<Modality> {
+        self.check_one_each("pair keys", keys.len())?;
+        self.pairs = Some(keys);
+        Ok(self)
+    }
+
+    /// Replaces the labels.
+    pub fn with_labels(self, labels: Labels) -> Result<Modality> {
+        self.check_one_each("rows of labels", labels.len())?;
+        Ok(Modality { labels, ..self })
     }
 
     /// Sets the group of each item. Items of a group, of any modality, are never split between training
@@ -125,6 +143,7 @@ impl Modality {
             ids: some(&self.ids),
             features: self.features.select(items),
             labels: self.labels.select(items),
+            pairs: self.pairs.as_ref().map(some),
             groups: self.groups.as_ref().map(some),
             marks: self.marks.as_ref().map(some),
             feature_source: self.feature_source.clone(),
@@ -157,6 +176,17 @@ impl Modality {
         &self.labels
     }
 
+    /// The pair key of an item: its id, unless keys are set.
+    pub fn pair_key(&self, item: usize) -> &str {
+        let own = self.pairs.as_ref().map(|keys| keys[item].as_str());
+        own.filter(|key| !key.is_empty()).unwrap_or(&self.ids[item])
+    }
+
+    /// Whether pair keys are set.
+    pub fn has_pair_keys(&self) -> bool {
+        self.pairs.is_some()
+    }
+
     /// The groups, by item, if there are any.
     pub fn groups(&self) -> Option<&[String]> {
         self.groups.as_deref()
@@ -172,9 +202,9 @@ impl Modality {
         self.groups.as_ref().map(|groups| groups[item].as_str()).filter(|g| !g.is_empty())
     }
 
-    /// The key that keeps items together in a split: the group of an item, or its id.
+    /// The key that keeps items together in a split: the group of an item, or its pair key.
     pub fn unit(&self, item: usize) -> &str {
-        self.group(item).unwrap_or(&self.ids[item])
+        self.group(item).unwrap_or_else(|| self.pair_key(item))
     }
 
     /// A subset of the items.
@@ -235,6 +265,16 @@ impl<'a> View<'a> {
     /// The id at a position.
     pub fn id(&self, position: usize) -> &'a str {
         &self.modality.ids[self.items[position]]
+    }
+
+    /// The pair key at a position: the id, unless the data set has other keys.
+    pub fn pair_key(&self, position: usize) -> &'a str {
+        self.modality.pair_key(self.items[position])
+    }
+
+    /// Whether the data set sets pair keys other than the ids.
+    pub fn has_pair_keys(&self) -> bool {
+        self.modality.has_pair_keys()
     }
 
     /// The labels of the items, in order.
@@ -309,6 +349,16 @@ mod tests {
         assert_eq!(
             err.unwrap_err().to_string(),
             "modality image has 2 ids but 3 rows of features; there must be one per item"
+        );
+        let image =
+            Modality::new("image", ids(&["a", "b"]), features(2), labels.clone()).unwrap();
+        assert_eq!((image.pair_key(1), image.has_pair_keys()), ("b", false));
+        let image = image.with_pairs(ids(&["k", ""])).unwrap();
+        assert_eq!((image.pair_key(0), image.pair_key(1)), ("k", "b"));
+        assert_eq!((image.unit(0), image.select(&[1, 0]).pair_key(1)), ("k", "k"));
+        assert_eq!(
+            image.with_pairs(ids(&["k"])).unwrap_err().to_string(),
+            "modality image has 2 items but 1 pair keys; there must be one per item"
         );
         let err = Modality::new("image", ids(&["a", "a"]), features(2), labels);
         assert_eq!(

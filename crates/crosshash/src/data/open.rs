@@ -8,7 +8,7 @@ use crosshash_features::extract::Extracted;
 
 use super::limits::Budget;
 use super::manifest::{
-    ArrayFile, Group, Items, LabelSource, Manifest, ModalitySource, Names,
+    ArrayFile, FromText, Group, Items, LabelSource, Manifest, ModalitySource, Names,
 };
 use super::read::{self, ColumnSpec, Table};
 use super::resolve::{self, ReadLabels};
@@ -39,6 +39,23 @@ impl LoadedDataset {
             )
         })?;
         spec.draw(&self.dataset)
+    }
+
+    /// Whether the manifest takes labels from frequent words of texts.
+    pub fn takes_labels_from_text(&self) -> bool {
+        self.label_words().is_some()
+    }
+
+    fn label_words(&self) -> Option<&FromText> {
+        self.manifest.labels.as_ref().and_then(|labels| labels.from_text.as_ref())
+    }
+
+    /// Labels the items by frequent words of the training texts, if the manifest asks for it.
+    pub fn label_from_text(&mut self, split: &Split) -> Result<()> {
+        if let Some(source) = self.label_words() {
+            self.dataset = self.dataset.with_labels_from_text(split, source)?;
+        }
+        Ok(())
     }
 
     /// Replaces the features of a modality by those of a backbone; items without features are dropped.
@@ -108,6 +125,13 @@ fn assemble(
             "no modality; add e.g. [modality.image] with features = \"image.npy\"",
         ));
     }
+    let from_text = manifest.labels.as_ref().is_some_and(|l| l.from_text.is_some());
+    if from_text && manifest.split.as_ref().is_some_and(|split| split.stratify) {
+        return Err(Error::content(
+            "split: stratify needs labels, but labels from_text are chosen after the split is drawn; \
+             remove one of them",
+        ));
+    }
     let tables = Tables::read(&manifest, root, budget)?;
     let mut sources = Vec::new();
     let mut dropped = Vec::new();
@@ -125,6 +149,9 @@ fn assemble(
     for (source, labels) in sources.into_iter().zip(labels) {
         let name = source.name.clone();
         let mut modality = Modality::new(source.name, source.ids, source.features, labels)?;
+        if let Some(keys) = source.pairs {
+            modality = modality.with_pairs(keys)?;
+        }
         if let Some(groups) = source.groups {
             modality = modality.with_groups(groups)?;
         }
@@ -165,6 +192,7 @@ pub(super) struct Source {
     pub(super) ids: Vec<String>,
     pub(super) features: Features,
     pub(super) labels: ReadLabels,
+    pairs: Option<Vec<String>>,
     groups: Option<Vec<String>>,
     marks: Option<Vec<String>>,
 }
@@ -184,11 +212,49 @@ impl PartOf<'_> {
         self.source.items.as_ref().or(self.manifest.items.as_ref())
     }
 
-    fn label_source(&self) -> Result<&LabelSource> {
-        let labels = self.source.labels.as_ref().or(self.manifest.labels.as_ref());
-        labels.ok_or_else(|| {
-            Error::content("no labels; add [labels] with column, matrix or folder")
-        })
+    /// The column of pair keys.
+    fn pair(&self) -> Option<&str> {
+        let items = || self.items().and_then(|items| items.pair.as_deref());
+        self.source.pair.as_deref().or_else(items)
+    }
+
+    /// Where the labels are read from; `None` if the data set has none, or takes them from texts.
+    fn label_source(&self) -> Result<Option<&LabelSource>> {
+        let (own, common) = (self.source.labels.as_ref(), self.manifest.labels.as_ref());
+        let from_text = |labels: &LabelSource| labels.from_text.is_some();
+        if own.is_some_and(from_text) {
+            return Err(Error::content(
+                "labels: from_text belongs to the [labels] of all modalities",
+            ));
+        }
+        match (own, common) {
+            (Some(_), Some(common)) if from_text(common) => Err(Error::content(
+                "labels: from_text gives labels to all modalities; remove those of this one",
+            )),
+            (None, Some(common)) if from_text(common) => {
+                let alone = LabelSource {
+                    from_text: common.from_text.clone(),
+                    ..Default::default()
+                };
+                if *common != alone {
+                    return Err(Error::content(
+                        "labels: give exactly one of column, matrix, folder and from_text",
+                    ));
+                }
+                Ok(None)
+            }
+            (Some(labels), _) | (None, Some(labels)) => Ok(Some(labels)),
+            (None, None) => {
+                let mut all = self.manifest.modality.iter();
+                match all.find(|(_, source)| source.labels.is_some()) {
+                    None => Ok(None),
+                    Some((other, _)) => Err(Error::content(format!(
+                        "no labels, but modality {other} has some; add [labels] with column, \
+                         matrix or folder"
+                    ))),
+                }
+            }
+        }
     }
 
     fn gather(&self, dropped: &mut Vec<Dropped>) -> Result<Source> {
@@ -197,12 +263,13 @@ impl PartOf<'_> {
         let given = [
             self.source.features.is_some(),
             self.source.text.is_some(),
+            self.source.captions.is_some(),
             self.source.column.is_some(),
             self.source.pictures.is_some(),
         ];
         if given.iter().filter(|&&given| given).count() != 1 {
             return Err(Error::content(
-                "give exactly one of features, text, column and pictures",
+                "give exactly one of features, text, captions, column and pictures",
             ));
         }
         self.check_effects(table.is_some())?;
@@ -215,6 +282,9 @@ impl PartOf<'_> {
         if let Some(pictures) = &self.source.pictures {
             return self.pictures(pictures, table, &mut note);
         }
+        if let Some(columns) = &self.source.captions {
+            return self.captions(columns.as_slice(), table, &mut note);
+        }
         let features = self.rows(table)?;
         let ids = match (&self.source.ids, table) {
             (Some(file), _) => self.listed_ids(file)?,
@@ -223,25 +293,61 @@ impl PartOf<'_> {
         };
         self.check_lengths(&features, ids.len(), table)?;
         let kept = self.kept(table, ids.len(), &mut note)?;
-        self.finish(features, ids, table.map(|table| (table, None)), kept)
+        self.finish(features, ids, None, table.map(|table| (table, None)), kept)
+    }
+
+    /// One text item per cell that is not empty; its pair key is the id of the row.
+    fn captions(
+        &self,
+        columns: &[String],
+        table: Option<&Table>,
+        note: &mut impl FnMut(String, usize),
+    ) -> Result<Source> {
+        let table =
+            table.ok_or_else(|| no_table(columns.first().map_or("", |name| name)))?;
+        let cells =
+            columns.iter().map(|name| table.cells(name)).collect::<Result<Vec<_>>>()?;
+        let row_ids = self.ids(table)?;
+        let (mut texts, mut ids) = (Texts::default(), Vec::new());
+        let (mut rows, mut keys) = (Vec::new(), Vec::new());
+        let mut empty = 0;
+        for row in self.kept(Some(table), table.len(), note)? {
+            let before = rows.len();
+            for (k, cells) in cells.iter().enumerate() {
+                let text = cells[row].text();
+                if text.trim().is_empty() {
+                    continue;
+                }
+                texts.push(&text);
+                ids.push(format!("{}#{}", row_ids[row], k + 1));
+                keys.push(row_ids[row].clone());
+                rows.push(row);
+            }
+            empty += usize::from(rows.len() == before);
+        }
+        note("rows of the table without a caption".into(), empty);
+        let all = (0..ids.len()).collect();
+        let table = Some((table, Some(&rows[..])));
+        self.finish(Features::Text(texts), ids, Some(&keys), table, all)
     }
 
     /// Rejects fields that have no effect.
     fn check_effects(&self, table: bool) -> Result<()> {
         let source = self.source;
         let pictures = source.pictures.is_some();
+        let text = source.text.is_some() || source.captions.is_some();
         let idle = [
             (source.under.is_some() && !pictures, "under", "pictures"),
             (source.path.is_some() && !pictures, "path", "pictures"),
             (source.path.is_some() && !table, "path", "a table"),
-            (source.analysis.is_some() && source.text.is_none(), "analysis", "text"),
+            (source.analysis.is_some() && !text, "analysis", "text"),
             (
                 source.analysis.is_some() && source.backbone.is_some(),
                 "analysis",
                 "texts without a backbone",
             ),
             (
-                source.backbone.is_some() && !pictures && source.text.is_none(),
+                source.backbone.is_some() && !pictures && !text,
                 "backbone",
                 "pictures and text",
             ),
@@ -274,10 +380,12 @@ impl PartOf<'_> {
         }
     }
 
+    /// `row_ids` are the ids of the rows of the items, if they differ from the ids of the items.
     fn finish(
         &self,
         features: Features,
         ids: Vec<String>,
+        row_ids: Option<&[String]>,
         table: Option<(&Table, Option<&[usize]>)>,
         kept: Vec<usize>,
     ) -> Result<Source> {
@@ -291,15 +399,19 @@ impl PartOf<'_> {
         let features = if whole { features } else { features.select(&kept) };
         let table = table.map(|(table, _)| table);
         let path = self.items().map(|items| self.root.join(&items.table));
-        let labels = ReadLabels::read(
-            self.label_source()?,
-            self.root,
-            table.zip(path),
-            total,
-            &rows,
-            &ids,
-            self.budget,
-        )?;
+        let row_ids_or_ids = row_ids.unwrap_or(&ids);
+        let labels = match self.label_source()? {
+            None => ReadLabels::none(rows.len()),
+            Some(source) => ReadLabels::read(
+                source,
+                self.root,
+                table.zip(path),
+                total,
+                &rows,
+                row_ids_or_ids,
+                self.budget,
+            )?,
+        };
         let column = |name: &str| -> Result<Vec<String>> {
             let table = table.ok_or_else(|| no_table(name))?;
             let cells = table.cells(name)?;
@@ -312,7 +424,8 @@ impl PartOf<'_> {
             None => None,
             Some(Group::Column(name)) => Some(column(name)?),
             Some(Group::Id(id)) => Some(
-                ids.iter()
+                row_ids_or_ids
+                    .iter()
                     .map(|name| {
                         name.rsplit_once(&id.id_until).map_or(name.as_str(), |s| s.0)
                     })
@@ -322,7 +435,12 @@ impl PartOf<'_> {
         };
         let marks =
             split.and_then(|split| split.column.as_deref()).map(column).transpose()?;
-        Ok(Source { name: self.name.to_owned(), ids, features, labels, groups, marks })
+        let pairs = match self.pair() {
+            Some(name) => Some(column(name)?),
+            None => row_ids.map(<[String]>::to_vec),
+        };
+        let name = self.name.to_owned();
+        Ok(Source { name, ids, features, labels, pairs, groups, marks })
     }
 
     /// Features that have one row per row of the table.
@@ -430,12 +548,8 @@ impl PartOf<'_> {
         note("files that are not pictures".into(), listing.others);
         let Some(table) = table else {
             let kept = (0..listing.ids.len()).collect();
-            return self.finish(
-                Features::Pictures(listing.pictures),
-                listing.ids,
-                None,
-                kept,
-            );
+            let features = Features::Pictures(listing.pictures);
+            return self.finish(features, listing.ids, None, None, kept);
         };
         // The picture of a row is found by path, or by id.
         let ids = self.ids(table)?;
@@ -473,7 +587,7 @@ impl PartOf<'_> {
         let features = Features::Pictures(listing.pictures.select(&found));
         let ids: Vec<String> = rows.iter().map(|&row| ids[row].clone()).collect();
         let all = (0..ids.len()).collect();
-        self.finish(features, ids, Some((table, Some(&rows))), all)
+        self.finish(features, ids, None, Some((table, Some(&rows))), all)
     }
 }
 
@@ -531,7 +645,9 @@ impl Tables {
             };
             items.id.iter().for_each(|id| cells(id));
             items.leave_out.keys().for_each(|column| cells(column));
-            source.text.iter().flat_map(|t| t.as_slice()).for_each(|column| cells(column));
+            let texts = source.text.iter().chain(&source.captions);
+            texts.flat_map(|t| t.as_slice()).for_each(|column| cells(column));
+            source.pair.iter().chain(&items.pair).for_each(|column| cells(column));
             source.path.iter().for_each(|column| cells(column));
             let labels = source.labels.as_ref().or(manifest.labels.as_ref());
             let columns_of = labels.and_then(|labels| labels.column.as_ref());

@@ -39,6 +39,12 @@ pub(super) enum ReadLabels {
 }
 
 impl ReadLabels {
+    /// For items of a data set without labels.
+    pub(super) fn none(items: usize) -> ReadLabels {
+        let (rows, places) = (vec![Vec::new(); items], vec![Place::Row(0); items]);
+        ReadLabels::Numbers { rows, places, path: None, classes: Some(0) }
+    }
+
     /// Reads the labels of the items in these rows.
     pub(super) fn read(
         source: &LabelSource,
@@ -52,7 +58,7 @@ impl ReadLabels {
         let ways = [source.column.is_some(), source.matrix.is_some(), source.folder];
         if ways.iter().filter(|&&given| given).count() != 1 {
             return Err(Error::content(
-                "labels: give exactly one of column, matrix and folder",
+                "labels: give exactly one of column, matrix, folder and from_text",
             ));
         }
         if source.folder {

@@ -5,7 +5,7 @@
 //! drawn and the rest. The rarest label is processed first; each of its units goes to the subset that
 //! needs most items of that label, then to the one that needs most units. Differences from the paper:
 //! units may be groups, with the labels of all their items; a full subset receives no more units, so
-//! that sizes are exact if units are single ids.
+//! that sizes are exact if units are single pair keys.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ use super::groups::ItemGroups;
 /// All items of the pool in one unit; they are drawn together.
 struct Unit {
     items: Vec<(usize, usize)>, // modality, item
-    ids: usize,                 // distinct ids
+    keys: usize,                // distinct pair keys
     labels: Vec<usize>,         // ascending
 }
 
-/// Draws `count` ids of the pool, fewer if the sizes of groups do not add up to it.
+/// Draws `count` pair keys of the pool, fewer if the sizes of groups do not add up to it.
 pub(super) fn draw(
     dataset: &Dataset,
     together: &ItemGroups,
@@ -51,7 +51,7 @@ fn units(dataset: &Dataset, together: &ItemGroups, pool: &[Vec<bool>]) -> Vec<Un
     let mut by_number: BTreeMap<usize, Unit> = BTreeMap::new();
     for (k, (modality, flags)) in dataset.modalities().iter().zip(pool).enumerate() {
         for item in (0..modality.len()).filter(|&item| flags[item]) {
-            let empty = || Unit { items: Vec::new(), ids: 0, labels: Vec::new() };
+            let empty = || Unit { items: Vec::new(), keys: 0, labels: Vec::new() };
             let unit = by_number.entry(together.get(k, item)).or_insert_with(empty);
             unit.items.push((k, item));
             unit.labels.extend(modality.labels().indices(item));
@@ -61,11 +61,11 @@ fn units(dataset: &Dataset, together: &ItemGroups, pool: &[Vec<bool>]) -> Vec<Un
     for unit in &mut units {
         unit.labels.sort_unstable();
         unit.labels.dedup();
-        let id = |&(k, item): &(usize, usize)| dataset.modalities()[k].ids()[item].as_str();
-        let mut ids: Vec<&str> = unit.items.iter().map(id).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        unit.ids = ids.len();
+        let key = |&(k, item): &(usize, usize)| dataset.modalities()[k].pair_key(item);
+        let mut keys: Vec<&str> = unit.items.iter().map(key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        unit.keys = keys.len();
     }
     units
 }
@@ -73,16 +73,16 @@ fn units(dataset: &Dataset, together: &ItemGroups, pool: &[Vec<bool>]) -> Vec<Un
 fn first_that_fit(units: &[Unit], count: usize) -> Vec<bool> {
     let mut left = count;
     let fits = units.iter().map(|unit| {
-        let fits = unit.ids <= left;
-        left -= if fits { unit.ids } else { 0 };
+        let fits = unit.keys <= left;
+        left -= if fits { unit.keys } else { 0 };
         fits
     });
     fits.collect()
 }
 
-/// What a subset still needs: ids in total, and ids of each label.
+/// What a subset still needs: pair keys in total, and those of each label.
 struct Quota {
-    ids: f64,
+    keys: f64,
     labels: Vec<f64>,
 }
 
@@ -92,18 +92,18 @@ fn stratified(
     count: usize,
     rng: &mut ChaCha8Rng,
 ) -> Vec<bool> {
-    let total: usize = units.iter().map(|unit| unit.ids).sum();
+    let total: usize = units.iter().map(|unit| unit.keys).sum();
     let mut holders: Vec<Vec<usize>> = vec![Vec::new(); n_labels];
     let mut weight = vec![0.0; n_labels];
     for (at, unit) in units.iter().enumerate() {
         for &label in &unit.labels {
             holders[label].push(at);
-            weight[label] += unit.ids as f64;
+            weight[label] += unit.keys as f64;
         }
     }
     let share = count as f64 / (total.max(1)) as f64;
-    let quota = |share: f64, ids: usize| Quota {
-        ids: ids as f64,
+    let quota = |share: f64, keys: usize| Quota {
+        keys: keys as f64,
         labels: weight.iter().map(|w| w * share).collect(),
     };
     let mut quotas = [quota(share, count), quota(1.0 - share, total - count)];
@@ -113,9 +113,9 @@ fn stratified(
         let unit = &units[at];
         let drawn = prefers_first(&quotas, unit, label, rng);
         let quota = &mut quotas[usize::from(!drawn)];
-        quota.ids -= unit.ids as f64;
+        quota.keys -= unit.keys as f64;
         for &label in &unit.labels {
-            quota.labels[label] -= unit.ids as f64;
+            quota.labels[label] -= unit.keys as f64;
             open[label] -= 1;
         }
         drawn
@@ -143,14 +143,14 @@ fn prefers_first(
     label: Option<usize>,
     rng: &mut ChaCha8Rng,
 ) -> bool {
-    let size = unit.ids as f64;
-    if first.ids < size {
+    let size = unit.keys as f64;
+    if first.keys < size {
         return false;
     }
-    if rest.ids < size {
+    if rest.keys < size {
         return true;
     }
     let by_label = label.map_or(0.0, |label| first.labels[label] - rest.labels[label]);
-    let (a, b) = if by_label == 0.0 { (first.ids, rest.ids) } else { (by_label, 0.0) };
+    let (a, b) = if by_label == 0.0 { (first.keys, rest.keys) } else { (by_label, 0.0) };
     if a == b { rng.random() } else { a > b }
 }

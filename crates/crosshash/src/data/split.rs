@@ -182,9 +182,10 @@ fn check_apart(dataset: &Dataset, parts: &[Parts]) -> Result<()> {
             let (modality, other) =
                 (&dataset.modalities()[k], &dataset.modalities()[other]);
             let id = modality.ids()[item].as_str();
-            let what = match modality.group(item) {
-                None => format!("id {id:?}"),
-                Some(group) => format!("group {group:?} (item {id:?})"),
+            let what = match (modality.group(item), modality.pair_key(item)) {
+                (Some(group), _) => format!("group {group:?} (item {id:?})"),
+                (None, key) if key != id => format!("pair key {key:?} (item {id:?})"),
+                _ => format!("id {id:?}"),
             };
             let (role, why) = match part {
                 Part::Query => ("a query", "queries must not be used for training"),

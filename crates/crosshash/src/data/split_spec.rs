@@ -6,8 +6,8 @@
 //! 3. Training items are the database, unless they are specified; a size or share is drawn from the
 //!    database. Validation items are drawn first, from the same pool, and are not used for training.
 //!
-//! Units of a draw are groups, or ids, so that pairs and groups stay together. Sizes are numbers of
-//! distinct ids over all modalities. Each part has its own random stream, so that another training size
+//! Units of a draw are groups, or pair keys (by default ids), so that pairs and groups stay together. Sizes
+//! are numbers of distinct pair keys over all modalities: a picture with its captions counts once. Each part has its own random stream, so that another training size
 //! does not change the queries.
 
 use std::collections::{BTreeSet, HashSet};
@@ -147,7 +147,7 @@ impl SplitSpec {
         rng.set_stream(stream);
         let mut take = |count: usize| {
             let members = draw(dataset, units, pool, count, self.stratify, &mut rng);
-            let got = distinct_ids(dataset, &members);
+            let got = distinct_keys(dataset, &members);
             if got != count {
                 let name = PARTS[usize::try_from(stream).unwrap_or(0)];
                 notes.push(format!(
@@ -160,7 +160,7 @@ impl SplitSpec {
         match choice {
             Selection::Rest => Ok(pool.clone()),
             Selection::Count(count) => {
-                let there = distinct_ids(dataset, pool);
+                let there = distinct_keys(dataset, pool);
                 if *count > there {
                     return Err(Error::content(format!(
                         "{count} items were requested, but there are {there}"
@@ -179,7 +179,7 @@ impl SplitSpec {
                     clippy::cast_sign_loss,
                     reason = "at most the number of items"
                 )]
-                let count = (distinct_ids(dataset, pool) as f64 * share).round() as usize;
+                let count = (distinct_keys(dataset, pool) as f64 * share).round() as usize;
                 Ok(take(count))
             }
             Selection::Rows(start, end) => {
@@ -267,14 +267,13 @@ fn check_disjoint(
     )))
 }
 
-fn distinct_ids(dataset: &Dataset, pool: &Members) -> usize {
-    let mut ids: HashSet<&str> = HashSet::new();
+fn distinct_keys(dataset: &Dataset, pool: &Members) -> usize {
+    let mut keys: HashSet<&str> = HashSet::new();
     for (modality, flags) in dataset.modalities().iter().zip(pool) {
-        ids.extend(
-            (0..flags.len()).filter(|&i| flags[i]).map(|i| modality.ids()[i].as_str()),
-        );
+        let chosen = (0..flags.len()).filter(|&i| flags[i]);
+        keys.extend(chosen.map(|i| modality.pair_key(i)));
     }
-    ids.len()
+    keys.len()
 }
 
 /// As written in a manifest: `2000`, `0.1`, `"test"`, `["a", "b"]`, `{ rows = [0, 2000] }`, `"rest"`.

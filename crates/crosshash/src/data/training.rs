@@ -33,6 +33,11 @@ impl<'a> Training<'a> {
         self.dataset.label_names()
     }
 
+    /// Whether there are labels.
+    pub fn has_labels(&self) -> bool {
+        self.dataset.has_labels()
+    }
+
     /// How the texts of a modality are analysed.
     pub fn analysis(&self, modality: &str) -> Result<&'a Analysis> {
         Ok(self.dataset.modality(modality)?.analysis())
@@ -68,8 +73,8 @@ impl<'a> Training<'a> {
         self.split.hash()
     }
 
-    /// A hash of the training data: split, label names, forms and widths of the modalities, and the
-    /// labels of all training and validation items. Features are not included, because they may be
+    /// A hash of the training data: split, label names, forms and widths of the modalities, the labels of
+    /// all training and validation items, and their pair keys if they are not the ids. Features are not included, because they may be
     /// large.
     pub fn fingerprint(&self) -> Result<u64> {
         let mut state = Xxh3::new();
@@ -90,6 +95,9 @@ impl<'a> Training<'a> {
                         .flat_map(|label| (label as u64).to_le_bytes())
                         .collect();
                     feed(&own);
+                    if view.has_pair_keys() {
+                        feed(view.pair_key(item).as_bytes());
+                    }
                 }
             }
         }

@@ -9,7 +9,8 @@
 //! The mean Hamming distance over all pairs of views, weighted by the similarity W of items and
 //! relaxed. With W = I and two views it is CCA, which most benchmarks use under this name (their common
 //! toolbox multiplies by C_yy instead of its inverse). Here W is the cosine of label vectors, W = Y' Y'^T
-//! with rows of Y' of length 1, scaled to mean degree 1; it is not computed explicitly. Differences from
+//! with rows of Y' of length 1, scaled to mean degree 1; it is not computed explicitly. Without labels, W = I.
+//! Differences from
 //! the paper: ridge and additional bits as in `cca.rs`; at most as many directions as labels or features
 //! of the narrowest modality; threshold 0.
 
@@ -27,10 +28,9 @@ use crate::data::Training;
 pub(super) const ENTRY: Entry = Entry {
     info: MethodInfo {
         name: "cvh",
-        title: "cross-view spectral hashing, similarity of labels",
+        title: "cross-view spectral hashing, similarity of labels or of pairs",
         paper: "Kumar, Udupa: Learning Hash Functions for Cross-View Similarity Search, IJCAI",
         year: 2011,
-        labels: true,
         ..cca::INFO
     },
     sections: cca::SECTIONS,
@@ -80,6 +80,9 @@ struct Similarity {
 
 impl Similarity {
     fn of(items: &ModalityData, chosen: &[usize]) -> Result<Similarity> {
+        if items.labels.classes() == 0 {
+            return Ok(Similarity { factor: None });
+        }
         let view = labels(items, chosen)?;
         let n = chosen.len();
         // 1/|Y_i|^(1/2) makes rows of length 1; degrees are Y' (Y'^T 1).

@@ -126,6 +126,21 @@ pub fn find(name: &str) -> Result<&'static Entry> {
     })
 }
 
+/// Rejects a method that needs labels for data without labels.
+pub(crate) fn check_labels(info: &MethodInfo, training: &Training<'_>) -> Result<()> {
+    if !info.labels || training.has_labels() {
+        return Ok(());
+    }
+    Err(Error::Unsuitable {
+        method: info.name.into(),
+        why: format!(
+            "learns from labels, and the data set has none; {} do not need labels, or add [labels] \
+             to the manifest",
+            names(|info| !info.labels)
+        ),
+    })
+}
+
 /// The names of some methods, separated by commas.
 pub(crate) fn names(of: impl Fn(&MethodInfo) -> bool) -> String {
     let names = METHODS.iter().map(|entry| entry.info).filter(|info| of(info));

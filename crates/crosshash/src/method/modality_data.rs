@@ -194,34 +194,47 @@ pub(crate) fn modalities<'t>(
     Ok(names)
 }
 
-/// The items of every labelled id that all modalities have: one list per modality, in the same order.
+/// The items of every pair key that all modalities have: one list per modality, in the same order. A key has
+/// as many rows as its largest modality has items; smaller modalities repeat theirs, so that every item
+/// occurs. If there are labels, items without labels are excluded.
 pub(crate) fn pairs<'i>(
     method: &str,
     training: &Training<'_>,
     items: impl IntoIterator<Item = &'i ModalityData>,
 ) -> Result<Vec<Vec<usize>>> {
     let items: Vec<&ModalityData> = items.into_iter().collect();
-    let mut found: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let mut found: BTreeMap<&str, Vec<Vec<usize>>> = BTreeMap::new();
     for (m, data) in items.iter().enumerate() {
         let view = training.train(&data.name)?;
-        for item in (0..view.len()).filter(|&item| data.labels.count(item) > 0) {
-            let unit = found.entry(view.id(item)).or_default();
+        let used = |item: &usize| !training.has_labels() || data.labels.count(*item) > 0;
+        for item in (0..view.len()).filter(used) {
+            let unit = found.entry(view.pair_key(item)).or_default();
             if unit.len() == m {
-                unit.push(item);
+                unit.push(Vec::new());
+            }
+            if let Some(own) = unit.get_mut(m) {
+                own.push(item);
             }
         }
     }
     found.retain(|_, unit| unit.len() == items.len());
     if items.len() < 2 || found.is_empty() {
         let names: Vec<&str> = items.iter().map(|data| data.name.as_str()).collect();
+        let labelled = if training.has_labels() { "labelled " } else { "" };
         return Err(Error::Unsuitable {
             method: method.to_owned(),
             why: format!(
-                "learns from pairs, and no labelled training item is in more than one of {}",
+                "learns from pairs, and no {labelled}training item is in more than one of {}",
                 names.join(", ")
             ),
         });
     }
-    let of = |m: usize| found.values().map(|unit| unit[m]).collect();
+    let of = |m: usize| {
+        let rows = found.values().flat_map(|unit| {
+            let most = unit.iter().map(Vec::len).max().unwrap_or(0);
+            unit[m].iter().cycle().take(most)
+        });
+        rows.copied().collect()
+    };
     Ok((0..items.len()).map(of).collect())
 }

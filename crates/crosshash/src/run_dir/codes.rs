@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crosshash_codes::format::{CodeFile, Ids};
 
 use super::{CODES, RunDir};
-use crate::data::{Dataset, Split, View};
+use crate::data::{Dataset, Split, View, no_labels};
 use crate::encode::{Encoder, encode};
 use crate::evaluate::Coded;
 use crate::{Error, Result};
@@ -84,7 +84,7 @@ impl CodedModality {
         CodeFile {
             codes: codes.clone(),
             ids: Some(ids.clone()),
-            labels: Some(labels.clone()),
+            labels: (labels.classes() > 0).then(|| labels.clone()),
         }
     }
 }
@@ -114,7 +114,7 @@ impl RunDir {
         Ok(CodeFile::read(&self.codes_path(subset, modality))?)
     }
 
-    /// Loads the codes and labels of every modality, sorted by name.
+    /// Loads the codes and labels of every modality, sorted by name; labels of 0 classes if there are none.
     pub fn all_codes(&self) -> Result<Vec<Coded>> {
         let folder = self.path.join(CODES);
         if !folder.is_dir() {
@@ -138,9 +138,10 @@ impl RunDir {
         names.sort_unstable();
         let load = |subset: Subset, name: &str| -> Result<_> {
             let file = self.codes(subset, name)?;
-            let labels = file.labels.ok_or_else(|| {
-                Error::content("the file has no labels").at(&self.codes_path(subset, name))
-            })?;
+            let labels = match file.labels {
+                Some(labels) => labels,
+                None => no_labels(file.codes.len())?,
+            };
             Ok((file.codes, labels))
         };
         let coded = |name: String| -> Result<Coded> {

@@ -75,9 +75,14 @@ impl DirectionReport {
         Ok(DirectionReport { query, database, report })
     }
 
-    /// Tie-aware MAP.
+    /// Tie-aware MAP; `None` without labels.
     pub fn map(&self) -> Option<f64> {
         self.report["map"]["tie_aware"].as_f64()
+    }
+
+    /// R@10 of pairs by Hamming distance.
+    pub fn recall_of_pairs(&self) -> Option<f64> {
+        self.report["known_item"]["r10"].as_f64()
     }
 
     /// MAP of a random ranking.

@@ -15,10 +15,34 @@
 
 use crosshash_codes::Labels;
 
-use super::Coefficients;
 use super::exact::Plan;
 use super::groups::Groups;
+use super::{Coefficients, EXACT_STEPS, Kind, Options, Scale, exact_steps};
 use crate::Result;
+
+/// Scaled coefficients of the items of `own`, supervised by the items of `others`; `None` if the options ask
+/// for another kind, or if exact sums would take too long.
+pub fn between(
+    own: &Labels,
+    others: &Labels,
+    options: &Options,
+) -> Result<Option<Coefficients>> {
+    let fits = match options.kind {
+        Kind::Exact => true,
+        Kind::Auto if options.anchors.is_none() => {
+            exact_steps(&Groups::new(&own.concat(others)?)) <= EXACT_STEPS
+        }
+        _ => false,
+    };
+    if !fits {
+        return Ok(None);
+    }
+    let mut found = cross(own, others)?;
+    if options.scale != Scale::Raw {
+        found.rescale();
+    }
+    Ok(Some(found))
+}
 
 /// Unscaled coefficients of the items of `own`, supervised by the items of `other`.
 pub fn cross(own: &Labels, other: &Labels) -> Result<Coefficients> {

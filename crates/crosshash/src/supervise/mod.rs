@@ -25,7 +25,7 @@ mod subset_tree;
 pub use anchors::{draw as draw_anchors, from_anchors};
 pub use balanced::{Balanced, balanced};
 pub use coefficients::{Coefficients, Part, Row};
-pub use cross::cross;
+pub use cross::{between, cross};
 pub use exact::exact;
 pub use graded::graded;
 pub use groups::Groups;
@@ -62,6 +62,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether these are coefficients of the improved bound, which weigh labels by their frequency.
+    pub fn is_bound(self) -> bool {
+        matches!(self, Kind::Auto | Kind::Exact | Kind::Anchors | Kind::Graded)
+    }
+
     /// Name used on the command line.
     pub fn name(self) -> &'static str {
         match self {
@@ -172,10 +177,9 @@ pub fn supervise(
             found
         }
     };
-    let bound = matches!(kind, Kind::Exact | Kind::Anchors | Kind::Graded);
     match options.scale {
         Scale::MeanOne => scale *= coefficients.rescale(),
-        Scale::Paper if bound => scale = coefficients.rescale(),
+        Scale::Paper if kind.is_bound() => scale = coefficients.rescale(),
         Scale::Raw if kind == Kind::Balanced => {
             coefficients.divide(1.0 / scale);
             scale = 1.0;

@@ -4,7 +4,7 @@
 //! | metric | value |
 //! |---|---|
 //! | map | mean MAP over the directions between modalities, if there are labels |
-//! | recall | mean R@10 of pairs over the same directions, if there are pairs |
+//! | recall | mean R@10 of pairs (items of the same pair key) over the same directions, if there are pairs |
 //! | words | mean P@5 of typed words that find items of another modality, if there are texts |
 //!
 //! P@5 is divided by its maximum (3 of 5 for a word of three items). The number of distinct codes and the
@@ -101,8 +101,9 @@ impl ValidationSet {
             let count = seen_items(seen.len(), unseen.len(), training.unseen_share(), most);
             let step = seen.len().div_ceil(count.max(1)).max(1);
             let database: Vec<usize> = (0..seen.len()).step_by(step).collect();
-            let own: Vec<&str> = (0..unseen.len()).map(|at| unseen.id(at)).collect();
-            let all = database.iter().map(|&at| seen.id(at)).chain(own.iter().copied());
+            let own: Vec<&str> = (0..unseen.len()).map(|at| unseen.pair_key(at)).collect();
+            let seen = database.iter().map(|&at| seen.pair_key(at));
+            let all = seen.chain(own.iter().copied());
             keys.push(all.collect());
             held_out.push(own);
             parts.push(Part { database, pairs: Vec::new() });
@@ -121,7 +122,8 @@ impl ValidationSet {
             let (seen, unseen) =
                 (training.train(&data.name)?, training.validation(&data.name)?);
             let texts = |view: &crate::data::View<'_>| -> Vec<(String, String)> {
-                let one = |at| Some((view.id(at).to_owned(), view.text(at)?.to_owned()));
+                let one =
+                    |at| Some((view.pair_key(at).to_owned(), view.text(at)?.to_owned()));
                 (0..view.len()).filter_map(one).collect()
             };
             let texts = [texts(&seen), texts(&unseen)].concat();

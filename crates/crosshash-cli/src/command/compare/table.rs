@@ -39,7 +39,7 @@ impl Row {
     pub(crate) fn map(&self, (query, database): &(String, String)) -> Option<Mean> {
         Mean::of(self.trials.iter().filter_map(|trial| {
             let mut found = trial.directions.iter();
-            found.find(|d| d.query == *query && d.database == *database).map(|d| d.map)
+            found.find(|d| d.query == *query && d.database == *database)?.map
         }))
     }
 
@@ -114,7 +114,7 @@ impl Table {
             let mut found = trial.directions.iter();
             found
                 .find(|d| (&d.query, &d.database) == (&first.0, &first.1))
-                .map(|d| d.chance)
+                .and_then(|d| d.chance)
         });
         let mut notes = Vec::new();
         if let Some(chance) = chance {
@@ -122,6 +122,10 @@ impl Table {
                 "tie-aware MAP over the complete ranking; queries are evaluated once, after \
                  selection on validation data; ± one standard deviation over seeds; chance {chance:.4}"
             ));
+        }
+        let evaluated = self.rows.iter().flat_map(|row| &row.trials);
+        if evaluated.flat_map(|trial| &trial.directions).any(|d| d.map.is_none()) {
+            notes.push("the data set has no labels: MAP is omitted".into());
         }
         let left = self.left_out.iter();
         notes.extend(left.map(|(name, why)| format!("skipped: {name} {why}")));
@@ -166,7 +170,7 @@ impl Table {
                 cells.extend(self.directions.iter().map(|(from, to)| {
                     let mut found = trial.directions.iter();
                     let found = found.find(|d| d.query == *from && d.database == *to);
-                    cell(found.map(|d| d.map))
+                    cell(found.and_then(|d| d.map))
                 }));
                 out += &(cells.join(",") + "\n");
             }

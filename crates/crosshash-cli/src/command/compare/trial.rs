@@ -76,9 +76,9 @@ impl Trial {
 pub(super) fn run(args: &Args, path: &Path) -> Result<ExitCode> {
     let config = args.config.as_deref().context("--trial requires --config")?;
     let config = Config::parse(&fs_err::read_to_string(config)?, &[])?;
-    let opened =
+    let mut opened =
         args.data_args.open(&args.data, args.root.as_deref(), config.modalities())?;
-    let split = split(&opened, config.validation())?;
+    let split = split(&mut opened, config.validation())?;
     let mut trial = Trial {
         config: config.to_toml()?,
         split: format!("{:016x}", split.hash()),

@@ -76,10 +76,15 @@ fn print(out: &mut impl Write, report: &Report, top: usize) -> std::io::Result<(
     for pair in &report.pairs {
         writeln!(
             out,
-            "pairs {} - {}: {} (only {}: {}, only {}: {})",
+            "pairs {} - {}: {}{} (only {}: {}, only {}: {})",
             pair.left,
             pair.right,
             pair.both,
+            if pair.item_pairs == pair.both {
+                String::new()
+            } else {
+                format!(" keys, {} pairs of items", pair.item_pairs)
+            },
             pair.left,
             pair.left_only,
             pair.right,
@@ -118,6 +123,9 @@ fn row(out: &mut impl Write, modality: &ModalityReport) -> std::io::Result<()> {
     if let Some(groups) = modality.groups {
         writeln!(out, "                {groups} groups")?;
     }
+    if let Some(keys) = modality.pair_keys {
+        writeln!(out, "                {keys} pair keys")?;
+    }
     if let Some(terms) = &content.terms {
         writeln!(
             out,
@@ -130,6 +138,12 @@ fn row(out: &mut impl Write, modality: &ModalityReport) -> std::io::Result<()> {
 
 fn print_labels(out: &mut impl Write, report: &Report, top: usize) -> std::io::Result<()> {
     let labels = &report.labels;
+    if labels.count == 0 {
+        return writeln!(out, "\nno labels; {} ids", labels.ids);
+    }
+    if let Some(derived) = &labels.derived {
+        writeln!(out, "\n{derived}")?;
+    }
     writeln!(
         out,
         "\n{} labels over {} ids, {} distinct sets",

@@ -171,7 +171,7 @@ fn other_run(args: &Args) -> Result<ExitCode> {
 
 fn emoji_run(args: &Args) -> Result<ExitCode> {
     let run_dir = RunDir::create(&args.out)?;
-    let opened = data::open(emoji::NAME.as_ref(), None)?;
+    let mut opened = data::open(emoji::NAME.as_ref(), None)?;
     let configured = |method: &str| -> Result<Config> {
         let text = if method == "jcch+" { SETTINGS_PLUS } else { SETTINGS };
         let mut settings = args.set.clone();
@@ -180,7 +180,7 @@ fn emoji_run(args: &Args) -> Result<ExitCode> {
         Ok(Config::parse(text, &settings)?)
     };
     let run = configured("jcch+")?;
-    let split = split(&opened, run.validation())?;
+    let split = split(&mut opened, run.validation())?;
     let mut all = Vec::new();
     for run in [&configured("lsh")?, &configured("jcch")?, &run] {
         let Some(fitted) = trained(run, &opened, &split)? else {
@@ -267,9 +267,14 @@ fn table(evaluated: &[Evaluated]) -> String {
     let directions = evaluated.first().map_or(&[][..], |first| &first.directions);
     for (at, first) in directions.iter().enumerate() {
         let direction = format!("{} -> {}", first.query, first.database);
-        let _ = write!(out, "{direction:<20}{:>9.4}", first.report.chance);
-        for method in evaluated {
-            let _ = write!(out, "{:>9.4}", method.directions[at].report.map.tie_aware);
+        let mut cells = vec![first.report.chance];
+        cells.extend(
+            evaluated.iter().map(|m| m.directions[at].report.mean_average_precision()),
+        );
+        let _ = write!(out, "{direction:<20}");
+        for cell in cells {
+            let text = cell.map_or("-".into(), |value| format!("{value:.4}"));
+            let _ = write!(out, "{text:>9}");
         }
         out.push('\n');
     }
@@ -283,7 +288,7 @@ fn to_json(evaluated: &[Evaluated]) -> serde_json::Value {
                 "method": method.name,
                 "query": d.query,
                 "database": d.database,
-                "map": d.report.map.tie_aware,
+                "map": d.report.mean_average_precision(),
                 "chance": d.report.chance,
             })
         })

@@ -116,8 +116,8 @@ pub(crate) struct Trial {
 pub(crate) struct DirectionMap {
     pub(crate) query: String,
     pub(crate) database: String,
-    pub(crate) map: f64,
-    pub(crate) chance: f64,
+    pub(crate) map: Option<f64>, // none without labels
+    pub(crate) chance: Option<f64>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -135,7 +135,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     let wanted = jobs.first().map_or(&[][..], |(_, config)| config.modalities());
-    let opened = args.data_args.open(&args.data, args.root.as_deref(), wanted)?;
+    let mut opened = args.data_args.open(&args.data, args.root.as_deref(), wanted)?;
     fs_err::create_dir_all(args.out.join("trials"))?;
     let mut table = Table::new(plan.keys, Vec::new());
     for (at, (point, config)) in jobs.iter().enumerate() {
@@ -148,10 +148,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         ));
         let path =
             args.out.join("trials").join(format!("{}.json", point.file(config.seed())));
-        let job = Job {
+        let mut job = Job {
             path: &path,
             config,
-            opened: &opened,
+            opened: &mut opened,
             validation_only: args.validation_only,
         };
         let Some(trial) = job.run()? else {
@@ -185,13 +185,13 @@ fn configured(args: &Args, text: &str, point: &Point, seed: u64) -> Result<Confi
 struct Job<'a> {
     path: &'a Path,
     config: &'a Config,
-    opened: &'a LoadedDataset,
+    opened: &'a mut LoadedDataset,
     validation_only: bool,
 }
 
 impl Job<'_> {
     /// The saved result, or a new one; `None` if the user interrupted it.
-    fn run(&self) -> Result<Option<Trial>> {
+    fn run(&mut self) -> Result<Option<Trial>> {
         let split = split(self.opened, self.config.validation())?;
         let training = self.opened.dataset.training(&split);
         let print = training.fingerprint()?;
@@ -252,7 +252,7 @@ impl Job<'_> {
                 trial.directions.push(DirectionMap {
                     query: direction.query,
                     database: direction.database,
-                    map: direction.report.map.tie_aware,
+                    map: direction.report.mean_average_precision(),
                     chance: direction.report.chance,
                 });
             }

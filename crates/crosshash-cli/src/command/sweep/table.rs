@@ -33,7 +33,7 @@ impl Row {
     pub(crate) fn map(&self, (query, database): &(String, String)) -> Option<Mean> {
         Mean::of(self.trials.iter().filter_map(|trial| {
             let mut found = trial.directions.iter();
-            found.find(|d| d.query == *query && d.database == *database).map(|d| d.map)
+            found.find(|d| d.query == *query && d.database == *database)?.map
         }))
     }
 
@@ -130,7 +130,8 @@ impl Table {
                 cells.extend(self.directions.iter().map(|(from, to)| {
                     let mut found = trial.directions.iter();
                     let found = found.find(|d| d.query == *from && d.database == *to);
-                    found.map_or(String::new(), |d| d.map.to_string())
+                    let map = found.and_then(|d| d.map);
+                    map.map_or(String::new(), |map| map.to_string())
                 }));
                 out += &(cells.join(",") + "\n");
             }

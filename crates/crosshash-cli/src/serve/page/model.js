@@ -26,6 +26,8 @@ function mapTable(directions) {
   const cell = (query, database) => {
     const found = directions.find((each) => each.query === query && each.database === database);
     if (!found) return el("td", { text: "–" });
+    // Without labels there is no MAP; the recall of pairs is shown instead.
+    if (!Number.isFinite(found.map)) return el("td", { text: Number.isFinite(found.recall) ? `R@10 ${found.recall.toFixed(3)}` : "–" });
     const node = el("td", { class: "map-cell" }, el("b", { text: found.map.toFixed(3) }), el("span", { class: "note", text: ` chance ${found.chance.toFixed(3)}` }));
     node.style.setProperty("--strength", String(Math.max(0, Math.min(1, (found.map - found.chance) / (1 - found.chance)))));
     return node;
@@ -77,7 +79,7 @@ function convergence(history) {
     });
   const names = [...measures.keys()];
   if (names.length === 0) return { pick: null, place: note("No history was recorded.") };
-  const liked = ["validation_map", "loss"].filter((name) => measures.has(name));
+  const liked = ["validation_map", "validation_recall", "loss"].filter((name) => measures.has(name));
   const first = liked.length > 0 ? liked : names.slice(0, 2);
   const place = el("div", { class: "charts" });
   const draw = (chosen) => place.replaceChildren(...chosen.map(chart));
@@ -145,7 +147,7 @@ export class ModelView {
           "div",
           { class: "model-grid" },
           card("third", "Overview", null, facts(model)),
-          card("two-thirds", "Retrieval quality", null, directions.length > 0 ? [mapTable(directions), note("Mean average precision (MAP) on held-out queries. 1 is perfect; chance is the value of a random ranking.")] : note("This run was not evaluated.")),
+          card("two-thirds", "Retrieval quality", null, directions.length > 0 ? [mapTable(directions), note(directions.some((each) => Number.isFinite(each.map)) ? "Mean average precision (MAP) on held-out queries. 1 is perfect; chance is the value of a random ranking." : "The data have no labels. R@10: share of held-out queries that find their pair among the first ten.")] : note("This run was not evaluated.")),
           card(directions.length > 0 ? "two-thirds" : "whole", "Training history", learning.pick, learning.place),
           directions.length > 0 ? card("third", "Precision and recall", null, curves(directions)) : null,
           card("whole", "Map", null, note("Outputs of all modalities, projected to two dimensions by t-SNE. Similar items are close. Hover over a point for details; click it to search."), place),

@@ -1,4 +1,5 @@
-//! Frequencies and co-occurrence of labels. Every id counts once, even if it is in several modalities.
+//! Frequencies and co-occurrence of labels. Every pair key (by default the id) counts once, even if it is in
+//! several modalities.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,8 +15,11 @@ const TOGETHER: usize = 10;
 pub struct LabelReport {
     /// Number of labels.
     pub count: usize,
-    /// Distinct ids over all modalities.
+    /// Distinct pair keys (by default ids) over all modalities.
     pub ids: usize,
+    /// How the labels were derived, if they are not given by the data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub derived: Option<String>,
     /// Distinct sets of labels that occur.
     pub distinct_sets: usize,
     /// Ids per label, the most frequent first.
@@ -53,8 +57,8 @@ pub(super) fn report(dataset: &Dataset) -> LabelReport {
     let mut sets: HashSet<&[u64]> = HashSet::new();
     let mut ids: HashSet<&str> = HashSet::new();
     for modality in dataset.modalities() {
-        for (item, id) in modality.ids().iter().enumerate() {
-            if !ids.insert(id) {
+        for item in 0..modality.len() {
+            if !ids.insert(modality.pair_key(item)) {
                 continue;
             }
             sets.insert(modality.labels().row(item));
@@ -84,6 +88,7 @@ pub(super) fn report(dataset: &Dataset) -> LabelReport {
     LabelReport {
         count: names.len(),
         ids: ids.len(),
+        derived: dataset.label_note().map(str::to_owned),
         distinct_sets: sets.len(),
         together: together.collect(),
         histogram,

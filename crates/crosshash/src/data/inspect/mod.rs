@@ -53,25 +53,30 @@ pub struct ModalityReport {
     pub labels_per_item: f64,
     /// Number of groups, if there are any.
     pub groups: Option<usize>,
+    /// Number of distinct pair keys, if they are not the ids.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pair_keys: Option<usize>,
     /// Statistics of its items.
     #[serde(flatten)]
     pub content: Content,
 }
 
-/// Number of ids that two modalities share.
+/// Number of pair keys (by default ids) that two modalities share.
 #[derive(Debug, Clone, Serialize)]
 pub struct Pairs {
     /// First modality.
     pub left: String,
     /// Second modality.
     pub right: String,
-    /// Ids in both.
+    /// Keys in both.
     pub both: usize,
-    /// Ids in both whose labels differ.
+    /// Pairs of items: all combinations of the items of a key.
+    pub item_pairs: usize,
+    /// Keys in both whose labels differ.
     pub different_labels: usize,
-    /// Ids in the first only.
+    /// Keys in the first only.
     pub left_only: usize,
-    /// Ids in the second only.
+    /// Keys in the second only.
     pub right_only: usize,
 }
 
@@ -112,8 +117,18 @@ pub fn inspect(
     opened: &LoadedDataset,
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Report> {
-    let dataset = &opened.dataset;
     let split = opened.split_spec.is_some().then(|| opened.split()).transpose()?;
+    // Labels from texts are chosen by training texts, so that they need a split.
+    let labelled = match &split {
+        Some(split) if opened.takes_labels_from_text() => {
+            let mut labelled = opened.clone();
+            labelled.label_from_text(split)?;
+            Some(labelled)
+        }
+        _ => None,
+    };
+    let opened = labelled.as_ref().unwrap_or(opened);
+    let dataset = &opened.dataset;
     let mut modalities = Vec::new();
     let mut hashes = Vec::new();
     let mut done = 0;
@@ -161,36 +176,50 @@ fn describe(modality: &Modality, content: Content) -> ModalityReport {
         groups: groups.map(|groups| {
             groups.iter().filter(|group| !group.is_empty()).collect::<HashSet<_>>().len()
         }),
+        pair_keys: modality.has_pair_keys().then(|| {
+            (0..modality.len()).map(|i| modality.pair_key(i)).collect::<HashSet<_>>().len()
+        }),
         content,
     }
 }
 
 fn pairs(dataset: &Dataset) -> Vec<Pairs> {
     let modalities = dataset.modalities();
+    let keyed: Vec<HashMap<&str, Vec<usize>>> = modalities.iter().map(by_key).collect();
     let mut all = Vec::new();
     for (k, left) in modalities.iter().enumerate() {
-        let ids: HashMap<&str, usize> =
-            left.ids().iter().enumerate().map(|(item, id)| (id.as_str(), item)).collect();
-        for right in &modalities[k + 1..] {
-            let (mut both, mut different_labels) = (0, 0);
-            for (item, id) in right.ids().iter().enumerate() {
-                if let Some(&other) = ids.get(id.as_str()) {
-                    both += 1;
-                    let same = left.labels().row(other) == right.labels().row(item);
-                    different_labels += usize::from(!same);
-                }
+        for (l, right) in modalities.iter().enumerate().skip(k + 1) {
+            let (mut both, mut item_pairs, mut different_labels) = (0, 0, 0);
+            for (key, items) in &keyed[l] {
+                let Some(others) = keyed[k].get(key) else { continue };
+                both += 1;
+                item_pairs += items.len() * others.len();
+                let first = right.labels().row(items[0]);
+                let same = others.iter().all(|&item| left.labels().row(item) == first)
+                    && items.iter().all(|&item| right.labels().row(item) == first);
+                different_labels += usize::from(!same);
             }
             all.push(Pairs {
                 left: left.name().to_owned(),
                 right: right.name().to_owned(),
                 both,
+                item_pairs,
                 different_labels,
-                left_only: left.len() - both,
-                right_only: right.len() - both,
+                left_only: keyed[k].len() - both,
+                right_only: keyed[l].len() - both,
             });
         }
     }
     all
+}
+
+/// The items of every pair key.
+fn by_key(modality: &Modality) -> HashMap<&str, Vec<usize>> {
+    let mut keyed: HashMap<&str, Vec<usize>> = HashMap::with_capacity(modality.len());
+    for item in 0..modality.len() {
+        keyed.entry(modality.pair_key(item)).or_default().push(item);
+    }
+    keyed
 }
 
 fn report_split(opened: &LoadedDataset, split: &Split, hashes: &[Vec<u64>]) -> SplitReport {
@@ -246,7 +275,7 @@ fn warnings(report: &Report) -> Vec<String> {
                 content.first_non_finite_place.as_deref().unwrap_or_default()
             ));
         }
-        if modality.unlabelled > 0 {
+        if modality.unlabelled > 0 && report.labels.count > 0 {
             all.push(format!(
                 "{name}: {} of {items} items have no label; they are relevant to no query",
                 modality.unlabelled
@@ -275,7 +304,12 @@ fn warnings(report: &Report) -> Vec<String> {
     }
     for pair in report.pairs.iter().filter(|pair| pair.both == 0) {
         let (left, right) = (&pair.left, &pair.right);
-        all.push(format!("{left} and {right} share no id: no item of them is paired"));
+        let key = if report.modalities.iter().any(|m| m.pair_keys.is_some()) {
+            "pair key"
+        } else {
+            "id"
+        };
+        all.push(format!("{left} and {right} share no {key}: no item of them is paired"));
     }
     for pair in report.pairs.iter().filter(|pair| pair.different_labels > 0) {
         all.push(format!(

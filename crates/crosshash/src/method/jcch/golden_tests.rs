@@ -7,7 +7,9 @@
 use burn_tensor::{DType, Device, Tensor, TensorData, activation::relu};
 use safetensors::SafeTensors;
 
-use super::loss::{Loss, Pairs, Part, PartTerms, Weights, loss};
+use super::loss::{
+    LabelledPart, LabelledTerms, Loss, Pairs, Part, PartTerms, Weights, loss,
+};
 use crate::data::Sparse;
 use crate::optimise::{Param, Sgd};
 use crate::tower::{Batch, Matrix, Shape, Tower};
@@ -98,17 +100,20 @@ fn terms_and_gradients_in_double_precision() {
         let h = relu(linear(golden.double(&format!("in.{tower}")), "hidden"));
         parts.push(Part {
             hash: linear(h.clone(), "hash"),
-            logits: linear(h, "cls"),
-            q: golden.double("in.q"),
-            u: golden.double("in.u"),
-            shares: shares(golden.double("in.y")),
+            labelled: Some(LabelledPart {
+                logits: linear(h, "cls"),
+                q: golden.double("in.q"),
+                u: golden.double("in.u"),
+                shares: shares(golden.double("in.y")),
+            }),
             alpha: ALPHA,
         });
     }
     let pairs = [Pairs { parts: [0, 1], rows: None }];
     let loss = loss(parts, &pairs, &centres, WEIGHTS).expect("two parts");
-    let sum = |f: fn(&PartTerms) -> &Tensor<1>| -> f64 {
-        loss.terms.iter().map(|terms| scalar(f(terms))).sum()
+    let sum = |f: fn(&LabelledTerms) -> &Tensor<1>| -> f64 {
+        let labelled = |terms: &PartTerms| terms.labelled.as_ref().map(|t| scalar(f(t)));
+        loss.terms.iter().map(|terms| labelled(terms).expect("labels")).sum()
     };
     let unary = sum(|t| &t.classification) + WEIGHTS.lambda * sum(|t| &t.attraction);
     let near = |what: &str, got: f64| {
@@ -117,7 +122,8 @@ fn terms_and_gradients_in_double_precision() {
     };
     near("term.unary", unary);
     near("term.aux", sum(|t| &t.classifier));
-    near("term.quant", sum(|t| &t.quantisation));
+    let quantisation = loss.terms.iter().map(|terms| scalar(&terms.quantisation)).sum();
+    near("term.quant", quantisation);
     near("term.pair", scalar(loss.pair.as_ref().expect("pairs")));
     near("loss.0", scalar(&loss.total));
     let grads = loss.total.backward();
@@ -179,10 +185,12 @@ fn three_steps_of_training() {
             };
             let parts = outputs.iter().map(|out| Part {
                 hash: out.hash.clone(),
-                logits: out.logits.clone(),
-                q: single("in.q"),
-                u: single("in.u"),
-                shares: shares(single("in.y")),
+                labelled: Some(LabelledPart {
+                    logits: out.logits.clone(),
+                    q: single("in.q"),
+                    u: single("in.u"),
+                    shares: shares(single("in.y")),
+                }),
                 alpha: ALPHA,
             });
             let pairs = [Pairs { parts: [0, 1], rows: None }];

@@ -23,6 +23,14 @@ pub(crate) struct Weights {
 pub(crate) struct Part {
     /// Outputs of the hash layer, n x bits.
     pub(crate) hash: Tensor<2>,
+    /// What the terms of labels need; `None` without labels.
+    pub(crate) labelled: Option<LabelledPart>,
+    /// Weight of the quantisation term.
+    pub(crate) alpha: f64,
+}
+
+/// The inputs of the terms that need labels.
+pub(crate) struct LabelledPart {
     /// Outputs of the classifier, n x C.
     pub(crate) logits: Tensor<2>,
     /// Weights of the classification term, n x C.
@@ -31,8 +39,6 @@ pub(crate) struct Part {
     pub(crate) u: Tensor<2>,
     /// Targets of the classifier: `y / |Y_i|`, or `y` if labels are summed; n x C.
     pub(crate) shares: Tensor<2>,
-    /// Weight of the quantisation term.
-    pub(crate) alpha: f64,
 }
 
 /// Rows of two parts that are pairs.
@@ -45,14 +51,20 @@ pub(crate) struct Pairs {
 
 /// The terms of one part, unweighted.
 pub(crate) struct PartTerms {
+    /// The terms of labels, if there are labels.
+    pub(crate) labelled: Option<LabelledTerms>,
+    /// The quantisation loss.
+    pub(crate) quantisation: Tensor<1>,
+}
+
+/// The terms that need labels, unweighted.
+pub(crate) struct LabelledTerms {
     /// `sum q (-log p)`.
     pub(crate) classification: Tensor<1>,
     /// `sum u d`.
     pub(crate) attraction: Tensor<1>,
     /// The classifier loss.
     pub(crate) classifier: Tensor<1>,
-    /// The quantisation loss.
-    pub(crate) quantisation: Tensor<1>,
 }
 
 /// The loss with its terms.
@@ -93,28 +105,41 @@ pub(crate) fn loss(
         });
     }
     let mut terms = Vec::new();
-    for Part { hash, logits, q, u, shares, alpha } in parts {
-        let unary = if weights.tight {
-            let labels = shares.clone().greater_elem(0.0).float();
-            tight_unary(hash.clone(), centres.clone(), labels, q, u)
-        } else {
-            unary(hash.clone(), centres.clone(), q, u)
-        };
-        let classifier = classifier(logits, shares);
+    for Part { hash, labelled, alpha } in parts {
+        let labelled = labelled.map(|part| label_terms(&hash, part, centres, weights));
         let quantisation = quantisation(hash);
-        add((unary.classification.clone() + unary.attraction.clone() * weights.lambda)
-            * weights.unary
-            + classifier.clone() * weights.mu
-            + quantisation.clone() * alpha);
-        terms.push(PartTerms {
-            classification: unary.classification,
-            attraction: unary.attraction,
-            classifier,
-            quantisation,
+        add(match &labelled {
+            None => quantisation.clone() * alpha,
+            Some(terms) => {
+                (terms.classification.clone() + terms.attraction.clone() * weights.lambda)
+                    * weights.unary
+                    + terms.classifier.clone() * weights.mu
+                    + quantisation.clone() * alpha
+            }
         });
+        terms.push(PartTerms { labelled, quantisation });
     }
     if let Some(pair) = both.clone().filter(|_| weights.beta > 0.0) {
         add(pair * weights.beta);
     }
     Some(Loss { total: total?, terms, pair: both })
+}
+
+fn label_terms(
+    hash: &Tensor<2>,
+    LabelledPart { logits, q, u, shares }: LabelledPart,
+    centres: &Tensor<2>,
+    weights: Weights,
+) -> LabelledTerms {
+    let unary = if weights.tight {
+        let labels = shares.clone().greater_elem(0.0).float();
+        tight_unary(hash.clone(), centres.clone(), labels, q, u)
+    } else {
+        unary(hash.clone(), centres.clone(), q, u)
+    };
+    LabelledTerms {
+        classification: unary.classification,
+        attraction: unary.attraction,
+        classifier: classifier(logits, shares),
+    }
 }

@@ -18,6 +18,8 @@ mod loss;
 mod modality;
 mod objective;
 mod sampler;
+#[cfg(test)]
+mod sampler_tests;
 
 pub(crate) use objective::JcchObjective;
 

@@ -1,10 +1,11 @@
 //! One modality of a JCCH training: its data, its tower and its coefficients.
 
 use burn_tensor::{Device, Int, Tensor, TensorData};
+use crosshash_codes::Labels;
 use rand_chacha::ChaCha8Rng;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::loss::{Pairs, Part};
+use super::loss::{LabelledPart, Pairs, Part};
 use super::sampler::BatchIndices;
 use super::{Reduction, Settings};
 use crate::config::Config;
@@ -27,9 +28,9 @@ const DROPOUT: u64 = 2;
 pub(crate) struct ModalityTrainer {
     pub(crate) data: ModalityData,
     pub(crate) tower: Tower,
-    coefficients: Coefficients,
+    coefficients: Option<Coefficients>, // none without labels
+    learning_rates: [f64; 2],           // of the first layer (or network) and of the heads
     classifier: Reduction,
-    learning_rates: [f64; 2], // of the first layer (or network) and of the heads
     augment: Option<Augment>,
     seed: u64, // of the augmentation
     /// The words of training texts and how they are augmented.
@@ -37,17 +38,25 @@ pub(crate) struct ModalityTrainer {
     dropout: f64,
 }
 
+/// What a modality is made from.
+pub(super) struct Sources<'a> {
+    pub(super) config: &'a Config,
+    pub(super) settings: &'a Settings,
+    pub(super) plus: Option<&'a Plus>,
+    pub(super) training: &'a Training<'a>,
+    /// The labels of the other modalities, if they supervise this one because there are no pairs.
+    pub(super) others: Option<Labels>,
+}
+
 impl ModalityTrainer {
     /// Fits the preparation and the coefficients on the training items, draws the initial weights.
     pub(super) fn new(
-        config: &Config,
-        settings: &Settings,
-        plus: Option<&Plus>,
-        training: &Training<'_>,
+        sources: &Sources<'_>,
         name: &str,
         rng: &mut ChaCha8Rng,
         device: &Device,
     ) -> Result<ModalityTrainer> {
+        let Sources { config, settings, plus, training, others } = sources;
         let text = plus.map(Plus::text);
         let mut data = ModalityData::with_text(config, training, name, text.as_ref())?;
         let options = supervise::Options {
@@ -57,10 +66,22 @@ impl ModalityTrainer {
             seed: config.seed(),
             ..supervise::Options::default()
         };
-        let found = supervise::supervise(&data.labels, &options, &|_| {});
-        let coefficients = found
-            .map_err(|err| Error::content(format!("modality {name}: {err}")))?
-            .coefficients;
+        let coefficients = if training.has_labels() {
+            let context = |err| Error::content(format!("modality {name}: {err}"));
+            let crossed = others
+                .as_ref()
+                .map(|others| supervise::between(&data.labels, others, &options));
+            let crossed = crossed.transpose().map_err(context)?.flatten();
+            Some(match crossed {
+                Some(found) => found,
+                None => {
+                    let found = supervise::supervise(&data.labels, &options, &|_| {});
+                    found.map_err(context)?.coefficients
+                }
+            })
+        } else {
+            None
+        };
         let shape = config.shape(name, &data.preparation, data.labels.classes());
         let Some(finetune) = config.finetune(name) else {
             let texts = match plus.and_then(Plus::augmentation) {
@@ -150,11 +171,23 @@ impl ModalityTrainer {
         alpha: f64,
         device: &Device,
     ) -> Part {
+        let labelled =
+            self.coefficients.as_ref().map(|c| self.labelled(c, items, out, device));
+        Part { hash: out.hash.clone(), labelled, alpha }
+    }
+
+    fn labelled(
+        &self,
+        coefficients: &Coefficients,
+        items: &[usize],
+        out: &Outputs,
+        device: &Device,
+    ) -> LabelledPart {
         let labels = &self.data.labels;
         let classes = labels.classes();
         let mut q = vec![0.0; items.len() * classes];
         let mut u = q.clone();
-        self.coefficients.fill(items, &mut q, &mut u);
+        coefficients.fill(items, &mut q, &mut u);
         let mut shares = vec![0.0_f32; items.len() * classes];
         for (row, &item) in shares.chunks_exact_mut(classes).zip(items) {
             let share = match self.classifier {
@@ -166,13 +199,11 @@ impl ModalityTrainer {
         let tensor = |values: Vec<f32>| -> Tensor<2> {
             Tensor::from_data(TensorData::new(values, [items.len(), classes]), device)
         };
-        Part {
-            hash: out.hash.clone(),
+        LabelledPart {
             logits: out.logits.clone(),
             q: tensor(q),
             u: tensor(u),
             shares: tensor(shares),
-            alpha,
         }
     }
 }
@@ -208,8 +239,11 @@ pub(super) fn pairs(
     let mut all = Vec::new();
     for (a, b, left, right) in &indices.pairs {
         let (Some(x), Some(y)) = (part(*a), part(*b)) else { continue };
+        let in_order = |rows: &[usize], items: &[usize]| {
+            rows.len() == items.len() && rows.iter().enumerate().all(|(k, &row)| k == row)
+        };
         let whole =
-            left.len() == indices.items[*a].len() && left.len() == indices.items[*b].len();
+            in_order(left, &indices.items[*a]) && in_order(right, &indices.items[*b]);
         let index = |rows: &[usize]| {
             let rows: Vec<i64> = rows.iter().map(|&row| row as i64).collect();
             let shape = [rows.len()];

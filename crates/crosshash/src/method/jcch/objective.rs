@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::alpha::Alpha;
 use super::loss::{Weights, loss};
-use super::modality::{ModalityTrainer, pairs, sgd};
+use super::modality::{ModalityTrainer, Sources, pairs, sgd};
 use super::sampler::{BatchIndices, Batches, Sampler};
 use super::{Settings, misfit};
 use crate::checkpoint::Arrays;
@@ -22,6 +22,7 @@ use crate::method::jcch_plus::{Extra, PairInputs, Plus};
 use crate::method::modality_data::modalities;
 use crate::model::{ModalityModel, Model};
 use crate::optimise::{Average, Param, cosine, held, schedule};
+use crate::supervise::{Kind, is_single_label};
 use crate::tower::{Outputs, Tower, normal};
 use crate::train::{Epoch, Objective, Position, Terms};
 use crate::{Error, Result};
@@ -72,13 +73,26 @@ impl JcchObjective {
         let views: Vec<_> =
             names.iter().map(|&m| training.train(m)).collect::<Result<_>>()?;
         let labels: Vec<_> = views.iter().map(View::labels).collect();
-        let sampler = Arc::new(Sampler::new(&views, &labels));
+        let kind = settings.coefficients.unwrap_or(Kind::Auto);
+        let weighted = kind.is_bound() && !labels.iter().all(is_single_label);
+        let sampler = Arc::new(Sampler::new(&views, &labels, !weighted));
+        if !training.has_labels() && !(sampler.is_joint() && names.len() > 1) {
+            return Err(Error::Unsuitable {
+                method: config.method().name.into(),
+                why: format!(
+                    "learns from labels or pairs, and these data have no labels and no pairs \
+                     between {}; {} need neither",
+                    names.join(", "),
+                    crate::method::names(|info| !info.labels && !info.pairs && info.codes)
+                ),
+            });
+        }
         let mut modalities = Vec::new();
-        for &name in &names {
-            let new = ModalityTrainer::new(
-                config, &settings, plus, training, name, &mut rng, &device,
-            );
-            modalities.push(new?);
+        for (m, &name) in names.iter().enumerate() {
+            let apart = weighted && names.len() > 1 && !sampler.is_joint();
+            let others = if apart { Some(others(&labels, m)?) } else { None };
+            let sources = Sources { config, settings: &settings, plus, training, others };
+            modalities.push(ModalityTrainer::new(&sources, name, &mut rng, &device)?);
         }
         let bits = config.bits().get();
         let centres = normal(training.label_names().len() * bits, CENTRES, &mut rng);
@@ -90,7 +104,7 @@ impl JcchObjective {
                 Alpha::controlled(settings.quantisation_target, steps * config.epochs())
             }
         };
-        let has_labels = !training.label_names().is_empty();
+        let has_labels = training.has_labels();
         let extra = plus.map(|plus| Extra::new(plus, bits, modalities.len(), has_labels));
         let mut new = JcchObjective {
             config: config.clone(),
@@ -189,7 +203,8 @@ impl JcchObjective {
         sum
     }
 
-    /// 1 for positives: pairs, and items whose text contains all remaining words of a text.
+    /// 1 for positives: all pairs of the batch, and the pairs of items whose text contains all remaining
+    /// words of a text. Several items of one pair key are no negatives of each other.
     fn positives(
         &self,
         indices: &BatchIndices,
@@ -332,14 +347,16 @@ impl Objective for JcchObjective {
         for (&m, part) in present.iter().zip(&loss.terms) {
             let name = self.name(m);
             quantisation.push(number(&part.quantisation));
-            for (term, value) in [
-                ("classification", number(&part.classification)),
-                ("attraction", number(&part.attraction)),
-                ("classifier", number(&part.classifier)),
-                ("quantisation", number(&part.quantisation)),
-            ] {
-                terms.mean(&format!("{name}.{term}"), value);
+            if let Some(part) = &part.labelled {
+                for (term, value) in [
+                    ("classification", number(&part.classification)),
+                    ("attraction", number(&part.attraction)),
+                    ("classifier", number(&part.classifier)),
+                ] {
+                    terms.mean(&format!("{name}.{term}"), value);
+                }
             }
+            terms.mean(&format!("{name}.quantisation"), number(&part.quantisation));
         }
         if let Some(pair) = &loss.pair {
             terms.mean("pair", number(pair));
@@ -480,6 +497,13 @@ impl Objective for JcchObjective {
         let modalities = modalities.map(|(data, tower)| ModalityModel::new(data, tower));
         Ok(Model::new(bits, labels, modalities.collect(), centres))
     }
+}
+
+/// The labels of all modalities but one.
+fn others(labels: &[Labels], one: usize) -> Result<Labels> {
+    let mut rest = labels.iter().enumerate().filter(|(m, _)| *m != one).map(|(_, all)| all);
+    let first = rest.next().cloned().unwrap_or_else(|| labels[one].select(&[]));
+    rest.try_fold(first, |all, more| Ok(all.concat(more)?))
 }
 
 /// The mean length of the rows of outputs.

@@ -1,17 +1,25 @@
 //! Sampling of batches.
 //!
-//! With pairs, an epoch is a shuffle of all ids; a batch contains the next ids with all their items in all
-//! modalities, so that items without a pair are used, too. If no two modalities share an id, every
-//! modality is sampled separately: a random label, then the next item of a shuffle of its items, so that
-//! labels are balanced (paper, section on unpaired data). The order depends on seed and epoch only.
+//! With pairs, a unit is a pair key with its items in all modalities, so that items without a pair are used,
+//! too. A visit of a unit takes one item of each of its modalities. A unit is visited as often as the modality
+//! with most of its items requires: a picture with five captions five times an epoch, each time with another
+//! caption. An epoch is a shuffle of all visits; the visits of one unit are spread evenly over it. An item
+//! occurs once in a batch; items of one unit that meet in a batch are all pairs. With one item per
+//! modality and unit, an epoch is a shuffle of the units.
+//!
+//! If no two modalities share a key, every modality is sampled separately: a random label, then the next item
+//! of a shuffle of its items, so that labels are balanced (paper, section on unpaired data). Where the
+//! coefficients of the loss already weigh the labels, items are drawn without regard to them. The order
+//! depends on seed and epoch only.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crosshash_codes::Labels;
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::data::View;
 
@@ -27,40 +35,48 @@ pub(crate) struct BatchIndices {
 /// The source of batches.
 #[derive(Debug)]
 pub(crate) enum Sampler {
-    /// By id.
+    /// By pair key.
     Joint(Units),
     /// By label, for each modality: the items with the label.
     Apart(Vec<Vec<Vec<usize>>>, usize),
 }
 
-/// The item of every id in each modality, or [`NONE`]; four bytes per cell, because this is kept for
-/// every item during training.
+/// The items of every unit in each modality; four bytes per cell, because this is kept for every item during
+/// training.
 #[derive(Debug)]
 pub(crate) struct Units {
     modalities: usize,
     items: Vec<u32>,
+    /// Where the items of every cell (unit, modality) start in `items`, with the end of the last one. `None` if
+    /// no cell has several items: then `items` has one value per cell, the item or [`NONE`].
+    starts: Option<Vec<u32>>,
 }
 
 const NONE: u32 = u32::MAX;
 
 impl Sampler {
-    /// For the training items of modalities; items without labels are excluded.
-    pub(crate) fn new(views: &[View<'_>], labels: &[Labels]) -> Sampler {
-        let mut found: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    /// For the training items of modalities; if there are labels, items without labels are excluded.
+    /// `balanced`: unpaired batches balance the labels.
+    pub(crate) fn new(views: &[View<'_>], labels: &[Labels], balanced: bool) -> Sampler {
+        let mut found: Vec<(&str, usize, u32)> = Vec::new(); // key, modality, item
         for (m, (view, labels)) in views.iter().zip(labels).enumerate() {
-            for item in (0..view.len()).filter(|&item| labels.count(item) > 0) {
-                let unit =
-                    found.entry(view.id(item)).or_insert_with(|| vec![NONE; views.len()]);
-                unit[m] = u32::try_from(item).expect("fewer items than u32 counts");
+            let used = |item: &usize| labels.classes() == 0 || labels.count(*item) > 0;
+            for item in (0..view.len()).filter(used) {
+                let number = u32::try_from(item).expect("fewer items than u32 counts");
+                found.push((view.pair_key(item), m, number));
             }
         }
-        let partners = |unit: &Vec<u32>| unit.iter().filter(|&&item| item != NONE).count();
-        let paired = found.values().any(|unit| partners(unit) > 1);
+        found.sort_unstable();
+        let is_paired = |unit: &[(&str, usize, u32)]| unit.iter().any(|x| x.1 != unit[0].1);
+        let paired = found.chunk_by(|a, b| a.0 == b.0).any(is_paired);
         if paired || views.len() == 1 {
-            let items = found.into_values().flatten().collect();
-            return Sampler::Joint(Units { modalities: views.len(), items });
+            return Sampler::Joint(Units::new(views.len(), &found));
         }
         let by_label = |labels: &Labels| {
+            if !balanced {
+                let used = (0..labels.len()).filter(|&item| labels.count(item) > 0);
+                return vec![used.collect()];
+            }
             let mut all = vec![Vec::new(); labels.classes()];
             for item in 0..labels.len() {
                 labels.indices(item).for_each(|label| all[label].push(item));
@@ -73,8 +89,7 @@ impl Sampler {
     }
 
     /// Whether modalities have items in common.
-    #[cfg(test)]
-    fn is_joint(&self) -> bool {
+    pub(crate) fn is_joint(&self) -> bool {
         matches!(self, Sampler::Joint(_))
     }
 
@@ -89,15 +104,14 @@ impl Sampler {
         rng.set_stream(1 + epoch as u64);
         match &**self {
             Sampler::Joint(units) => {
-                let n = units.items.len() / units.modalities;
-                let mut order: Vec<usize> = (0..n).collect();
-                order.shuffle(&mut rng);
+                let visits = units.epoch(&mut rng);
+                let n = visits.order.len();
                 let steps = ((n + batch / 2) / batch).max(1);
                 let size = n.div_ceil(steps).max(1);
                 // The last batch contains the remainder.
                 let steps = n.div_ceil(size);
                 let sampler = Arc::clone(self);
-                Batches { sampler, steps, next: 0, size, source: Source::Joint(order) }
+                Batches { sampler, steps, next: 0, size, source: Source::Joint(visits) }
             }
             Sampler::Apart(by_label, most) => {
                 let steps = most.div_ceil(batch).max(1);
@@ -121,7 +135,7 @@ pub(crate) struct Batches {
 }
 
 enum Source {
-    Joint(Vec<usize>), // the order of ids
+    Joint(Visits),
     Apart(Vec<Queue>, Box<ChaCha8Rng>),
 }
 
@@ -135,8 +149,9 @@ impl Iterator for Batches {
         let start = self.next * self.size;
         self.next += 1;
         Some(match (&*self.sampler, &mut self.source) {
-            (Sampler::Joint(units), Source::Joint(order)) => {
-                units.batch(&order[start..(start + self.size).min(order.len())])
+            (Sampler::Joint(units), Source::Joint(Visits { order, salt })) => {
+                let end = (start + self.size).min(order.len());
+                units.batch(&order[start..end], *salt)
             }
             (Sampler::Apart(by_label, _), Source::Apart(queues, rng)) => BatchIndices {
                 items: queues
@@ -158,9 +173,109 @@ impl Iterator for Batches {
 
 impl ExactSizeIterator for Batches {}
 
+/// The visits of an epoch, in order.
+#[derive(Debug)]
+struct Visits {
+    order: Vec<Visit>,
+    salt: u64, // changes which items of a unit meet
+}
+
+/// One of the visits of a unit.
+#[derive(Debug, Clone, Copy)]
+struct Visit {
+    unit: u32,
+    round: u32, // below the number of visits of the unit
+}
+
 impl Units {
-    /// The items of some ids, and their pairs.
-    fn batch(&self, ids: &[usize]) -> BatchIndices {
+    /// From items sorted by key, modality and number.
+    fn new(modalities: usize, found: &[(&str, usize, u32)]) -> Units {
+        let cells = |unit: &[(&str, usize, u32)]| {
+            let mut counts = vec![0_u32; modalities];
+            unit.iter().for_each(|&(_, m, _)| counts[m] += 1);
+            counts
+        };
+        let units = || found.chunk_by(|a, b| a.0 == b.0);
+        if units().all(|unit| unit.windows(2).all(|pair| pair[0].1 != pair[1].1)) {
+            let mut items = Vec::with_capacity(units().count() * modalities);
+            for unit in units() {
+                let start = items.len();
+                items.resize(start + modalities, NONE);
+                unit.iter().for_each(|&(_, m, item)| items[start + m] = item);
+            }
+            return Units { modalities, items, starts: None };
+        }
+        let mut starts = vec![0];
+        let mut next = 0;
+        for count in units().flat_map(cells) {
+            next += count;
+            starts.push(next);
+        }
+        let items = found.iter().map(|&(.., item)| item).collect();
+        Units { modalities, items, starts: Some(starts) }
+    }
+
+    fn len(&self) -> usize {
+        let cells =
+            self.starts.as_ref().map_or(self.items.len(), |starts| starts.len() - 1);
+        cells / self.modalities
+    }
+
+    /// The items of a unit in a modality.
+    fn items(&self, unit: usize, m: usize) -> &[u32] {
+        let cell = unit * self.modalities + m;
+        match &self.starts {
+            Some(starts) => &self.items[starts[cell] as usize..starts[cell + 1] as usize],
+            None if self.items[cell] == NONE => &[],
+            None => &self.items[cell..=cell],
+        }
+    }
+
+    /// How often a unit is visited in an epoch.
+    fn visits(&self, unit: usize) -> u32 {
+        let most = (0..self.modalities).map(|m| self.items(unit, m).len()).max();
+        most.and_then(|most| u32::try_from(most).ok()).unwrap_or(0)
+    }
+
+    /// The visits of an epoch. Visit k of n of a unit is at a random place of the k-th n-th of the epoch.
+    fn epoch(&self, rng: &mut ChaCha8Rng) -> Visits {
+        let count = u32::try_from(self.len()).expect("fewer units than u32 counts");
+        if self.starts.is_none() {
+            let mut order: Vec<Visit> =
+                (0..count).map(|unit| Visit { unit, round: 0 }).collect();
+            order.shuffle(rng);
+            return Visits { order, salt: 0 };
+        }
+        let mut placed: Vec<(f32, Visit)> = Vec::new();
+        for unit in 0..count {
+            let visits = self.visits(unit as usize);
+            for round in 0..visits {
+                let place = (round as f32 + rng.random::<f32>()) / visits as f32;
+                placed.push((place, Visit { unit, round }));
+            }
+        }
+        // Stable, so that equal places keep the order of the units.
+        placed.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let order = placed.into_iter().map(|(_, visit)| visit).collect();
+        Visits { order, salt: rng.random() }
+    }
+
+    /// The item of a modality in a visit. In the visits of an epoch, every item of the unit occurs.
+    fn item(&self, visit: Visit, m: usize, salt: u64) -> Option<usize> {
+        let items = self.items(visit.unit as usize, m);
+        let shift = match items.len() {
+            0 => return None,
+            1 => 0,
+            _ => xxh3_64(
+                &[salt, u64::from(visit.unit), m as u64].map(u64::to_le_bytes).concat(),
+            ),
+        };
+        let at = (u64::from(visit.round) + shift % items.len() as u64) % items.len() as u64;
+        items.get(usize::try_from(at).ok()?).map(|&item| item as usize)
+    }
+
+    /// The items of some visits, and their pairs.
+    fn batch(&self, visits: &[Visit], salt: u64) -> BatchIndices {
         let modalities = self.modalities;
         let mut draw =
             BatchIndices { items: vec![Vec::new(); modalities], pairs: Vec::new() };
@@ -169,17 +284,33 @@ impl Units {
                 draw.pairs.push((a, b, Vec::new(), Vec::new()));
             }
         }
-        for &id in ids {
-            let mut at = vec![None; modalities];
-            let unit = &self.items[id * modalities..(id + 1) * modalities];
-            for (m, &item) in unit.iter().enumerate().filter(|(_, item)| **item != NONE) {
-                at[m] = Some(draw.items[m].len());
-                draw.items[m].push(item as usize);
+        // The positions of the items of every unit of the batch, by modality. Units with one item per
+        // modality are visited once.
+        let mut present: HashMap<u32, Vec<Vec<usize>>> = HashMap::new();
+        let mut once = vec![Vec::new(); modalities];
+        for &visit in visits {
+            let own = if self.starts.is_some() {
+                present.entry(visit.unit).or_insert_with(|| vec![Vec::new(); modalities])
+            } else {
+                once.iter_mut().for_each(Vec::clear);
+                &mut once
+            };
+            let before: Vec<usize> = own.iter().map(Vec::len).collect();
+            for (m, own) in own.iter_mut().enumerate() {
+                let Some(item) = self.item(visit, m, salt) else { continue };
+                if own.iter().all(|&at| draw.items[m][at] != item) {
+                    own.push(draw.items[m].len());
+                    draw.items[m].push(item);
+                }
             }
             for (a, b, left, right) in &mut draw.pairs {
-                if let (Some(x), Some(y)) = (at[*a], at[*b]) {
-                    left.push(x);
-                    right.push(y);
+                for (x, &at_x) in own[*a].iter().enumerate() {
+                    for (y, &at_y) in own[*b].iter().enumerate() {
+                        if x >= before[*a] || y >= before[*b] {
+                            left.push(at_x);
+                            right.push(at_y);
+                        }
+                    }
                 }
             }
         }
@@ -238,7 +369,7 @@ mod tests {
         let views: Vec<View<'_>> =
             modalities.iter().zip(&items).map(|(m, items)| m.view(items)).collect();
         let labels: Vec<Labels> = modalities.iter().map(|m| m.labels().clone()).collect();
-        Arc::new(Sampler::new(&views, &labels))
+        Arc::new(Sampler::new(&views, &labels, true))
     }
 
     #[test]
@@ -272,6 +403,23 @@ mod tests {
             (0..9).map(|e| sampler.epoch(7, e, 2).collect::<Vec<_>>()).collect::<Vec<_>>(),
             (0..9).map(|e| sampler.epoch(8, e, 2).collect::<Vec<_>>()).collect::<Vec<_>>()
         );
+    }
+
+    #[test]
+    fn unpaired_batches_without_balance_contain_every_item_equally_often() {
+        let ids: Vec<String> = (0..90).map(|k| format!("a{k}")).collect();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let labels: Vec<u32> = (0..90).map(|k| u32::from(k >= 80)).collect();
+        let (a, b) = (modality(&ids, &labels), modality(&["b0", "b1"], &[0, 1]));
+        let items: Vec<Vec<usize>> = [&a, &b].map(|m| (0..m.len()).collect()).to_vec();
+        let views = [a.view(&items[0]), b.view(&items[1])];
+        let all = [a.labels().clone(), b.labels().clone()];
+        let sampler = Arc::new(Sampler::new(&views, &all, false));
+        let mut times = [0; 90];
+        for draw in sampler.epoch(1, 0, 30) {
+            draw.items[0].iter().for_each(|&item| times[item] += 1);
+        }
+        assert_eq!(times, [1; 90]);
     }
 
     #[test]
