@@ -19,7 +19,7 @@ const ITERATIONS: usize = 30;
 /// Entropy of a bit, as a mean, from which on codes use their bits well.
 const GOOD_ENTROPY: f64 = 0.9;
 /// Codes that use their bits well are preferred if they cost at most this much of the score.
-const COST: f64 = 0.005;
+const COST: f64 = 0.01;
 
 /// Which rotation follows training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
