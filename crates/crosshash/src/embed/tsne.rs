@@ -9,8 +9,9 @@ use rayon::prelude::*;
 use super::Options;
 use crate::{Error, Result};
 
-/// Accuracy of the approximation; smaller is more accurate.
-const THETA: f32 = 0.5;
+/// Accuracy of the approximation: half the width of a cell by its distance (the usual 0.5 is of the
+/// whole width); smaller is more accurate.
+const THETA: f32 = 0.25;
 /// Iterations with exaggerated attraction and a small momentum.
 const EARLY: usize = 250;
 const EXAGGERATION: f32 = 12.0;
