@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let weights = args.weight_paths.weights();
-    let mut engines = vec![("pure Rust (tract)", PathBuf::from("none"))];
+    let mut engines = vec![("pure Rust (rten)", PathBuf::from("none"))];
     if let Some(library) = &weights.onnxruntime {
         engines.push(("onnxruntime", library.clone()));
     }

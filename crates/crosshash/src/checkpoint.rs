@@ -154,9 +154,10 @@ impl Arrays {
 /// The bytes of numbers, lowest first, as the format wants them; a copy only where the machine
 /// keeps them otherwise.
 fn little(values: &[f32]) -> Cow<'_, [u8]> {
-    match cfg!(target_endian = "little") {
-        true => Cow::Borrowed(bytemuck::cast_slice(values)),
-        false => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+    if cfg!(target_endian = "little") {
+        Cow::Borrowed(bytemuck::cast_slice(values))
+    } else {
+        values.iter().flat_map(|x| x.to_le_bytes()).collect()
     }
 }
 

@@ -1,5 +1,5 @@
 //! Two-dimensional t-SNE embedding of real outputs (van der Maaten and Hinton, JMLR 2008; Barnes-Hut
-//! variant, JMLR 2014, crate `bhtsne`).
+//! variant, JMLR 2014).
 //!
 //! As in the figure of the JCCH paper: normalised outputs of all modalities for training items of
 //! some labels, and the centres of these labels. Only items with exactly one of the labels are

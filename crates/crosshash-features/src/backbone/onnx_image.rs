@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::onnx::{self, Input, Network, Shape, Values};
+use super::onnx::{self, Input, Network, Values};
 use super::{Backbone, InputKind, Weights};
 use crate::picture::{Layout, Preprocessing};
 use crate::{Error, Result};
@@ -23,13 +23,15 @@ impl OnnxImage {
         weights: &Weights,
     ) -> Result<OnnxImage> {
         preprocessing.check().map_err(|err| err.at(path))?;
-        let (channels, size) = (preprocessing.channels.count(), preprocessing.size);
-        let sizes = match preprocessing.layout {
-            Layout::Planes => [None, Some(channels), Some(size), Some(size)],
-            Layout::Pixels => [None, Some(size), Some(size), Some(channels)],
-        };
-        let shape = Shape { sizes: sizes.to_vec(), integers: false };
-        let network = onnx::open(path, &[shape], output, weights)?;
+        let network = onnx::open(path, output, weights)?;
+        if network.names().len() != 1 {
+            return Err(Error::content(format!(
+                "the network has {} inputs ({}), expected 1",
+                network.names().len(),
+                network.names().join(", ")
+            ))
+            .at(path));
+        }
         let mut image = OnnxImage { network, preprocessing, width: 0 };
         let trial = vec![0.0; image.preprocessing.values()];
         image.width = image.run(&trial, 1).map_err(|err| err.at(path))?.len();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::onnx::{self, Input, Network, Shape, Values};
+use super::onnx::{self, Input, Network, Values};
 use super::tokenizer::Tokenizer;
 use super::{Backbone, InputKind, Weights};
 use crate::{Error, Result};
@@ -40,11 +40,7 @@ impl Sentence {
         weights: &Weights,
     ) -> Result<Sentence> {
         let tokenizer = Tokenizer::open(tokens)?;
-        let shapes: Vec<Shape> = onnx::input_names(path, weights)?
-            .iter()
-            .map(|_| Shape { sizes: vec![None, None], integers: true })
-            .collect();
-        let network = onnx::open(path, &shapes, output, weights)?;
+        let network = onnx::open(path, output, weights)?;
         let mut sentence = Sentence {
             tokenizer,
             network,

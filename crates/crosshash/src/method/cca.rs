@@ -213,9 +213,8 @@ pub(super) mod tests {
     #[test]
     fn sum_of_correlations_equals_cca_for_two_views() {
         let Case { views, own, correlations } = case();
-        let block = |a: usize, b: usize| match a == b {
-            true => own[a].clone(),
-            false => covariance(&views[a], &views[b], None),
+        let block = |a: usize, b: usize| {
+            if a == b { own[a].clone() } else { covariance(&views[a], &views[b], None) }
         };
         let found = directions(block, own.to_vec(), correlations.len()).unwrap();
         for (found, wanted) in found.values.iter().zip(&correlations) {

@@ -91,12 +91,11 @@ fn solve(
         projected
             .push(Matrix { columns, values: rows.into_iter().map(f64::from).collect() });
     }
-    let groups: Vec<Matrix> = match one_space(items) {
-        true => {
-            let values = projected.iter().flat_map(|v| v.values.clone()).collect();
-            vec![Matrix { columns: projected[0].columns, values }]
-        }
-        false => projected,
+    let groups: Vec<Matrix> = if one_space(items) {
+        let values = projected.iter().flat_map(|v| v.values.clone()).collect();
+        vec![Matrix { columns: projected[0].columns, values }]
+    } else {
+        projected
     };
     let mut rng = ChaCha8Rng::seed_from_u64(config.seed());
     let (mut rotations, mut loss) = (Vec::new(), 0.0);

@@ -62,13 +62,12 @@ pub(super) fn components(items: &[ModalityData], count: usize) -> Result<Vec<Lin
     let views: Vec<View> =
         items.iter().map(|items| View::of(items, &all(items))).collect::<Result<_>>()?;
     let own: Vec<Matrix> = views.iter().map(|view| covariance(view, view, None)).collect();
-    let weights: Vec<Matrix> = match one_space(items) {
-        true => {
-            let mut pooled = Matrix::zeros(own[0].rows(), own[0].rows());
-            own.iter().for_each(|own| pooled.add_block(0, 0, own, 1.0));
-            vec![largest(&pooled, count).vectors; items.len()]
-        }
-        false => own.iter().map(|own| largest(own, count).vectors).collect(),
+    let weights: Vec<Matrix> = if one_space(items) {
+        let mut pooled = Matrix::zeros(own[0].rows(), own[0].rows());
+        own.iter().for_each(|own| pooled.add_block(0, 0, own, 1.0));
+        vec![largest(&pooled, count).vectors; items.len()]
+    } else {
+        own.iter().map(|own| largest(own, count).vectors).collect()
     };
     let one = |(weights, view): (Matrix, &View)| Linear { weights, mean: view.mean() };
     Ok(weights.into_iter().zip(&views).map(one).collect())

@@ -1,9 +1,10 @@
 //! `Drawing`: strokes, rasterised to a picture: black lines with round ends on white, as thick as
 //! the lines of the training drawings, scaled to fill the square except for a margin.
 //!
-//! A pixel is as dark as the share of it that the line covers (anti-aliasing).
+//! A pixel is as dark as the share of it that the line covers (anti-aliasing by `tiny_skia`).
 
 use serde::{Deserialize, Serialize};
+use tiny_skia::{FillRule, LineCap, LineJoin, Mask, PathBuilder, Stroke, Transform};
 
 use crate::data::Raster;
 use crate::{Error, Result};
@@ -77,48 +78,36 @@ impl Drawing {
                 (p[1] - f32::midpoint(y.0, y.1)) * scale + middle,
             ]
         };
-        let mut ink = vec![0.0_f32; SIDE * SIDE];
-        for stroke in &self.strokes {
-            let stroke: Vec<[f32; 2]> = stroke.iter().map(place).collect();
-            match stroke[..] {
-                [] => {}
-                [dot] => line(&mut ink, dot, dot),
-                _ => stroke.windows(2).for_each(|pair| line(&mut ink, pair[0], pair[1])),
-            }
-        }
-        #[expect(clippy::cast_possible_truncation, reason = "0 to 255")]
-        #[expect(clippy::cast_sign_loss, reason = "0 to 255")]
-        let grey = |ink: &f32| (255.0 * (1.0 - ink)).round() as u8;
-        ink.iter().map(grey).collect()
+        let strokes = self.strokes.iter().map(|stroke| stroke.iter().map(place).collect());
+        rasterise(strokes)
     }
 }
 
-/// Draws a line with round ends; where lines cross, the darker value is kept.
-fn line(ink: &mut [f32], a: [f32; 2], b: [f32; 2]) {
-    let reach = HALF + 1.0;
-    let span = |axis: usize| {
-        let low = (a[axis].min(b[axis]) - reach).max(0.0);
-        let high = (a[axis].max(b[axis]) + reach).clamp(0.0, (SIDE - 1) as f32);
-        #[expect(clippy::cast_possible_truncation, reason = "within the square")]
-        #[expect(clippy::cast_sign_loss, reason = "within the square")]
-        (low as usize..=high as usize)
+/// Black lines with round ends on white; a stroke of one point is a dot.
+fn rasterise(strokes: impl Iterator<Item = Vec<[f32; 2]>>) -> Vec<u8> {
+    let pen = Stroke {
+        width: 2.0 * HALF,
+        line_cap: LineCap::Round,
+        line_join: LineJoin::Round,
+        ..Stroke::default()
     };
-    let (dx, dy) = (b[0] - a[0], b[1] - a[1]);
-    let square = dx * dx + dy * dy;
-    for y in span(1) {
-        for x in span(0) {
-            let (px, py) = (x as f32 + 0.5 - a[0], y as f32 + 0.5 - a[1]);
-            let along = if square > 0.0 {
-                ((px * dx + py * dy) / square).clamp(0.0, 1.0)
-            } else {
-                0.0
-            };
-            let far = (px - along * dx).hypot(py - along * dy);
-            let cover = (HALF + 0.5 - far).clamp(0.0, 1.0);
-            let pixel = &mut ink[y * SIDE + x];
-            *pixel = pixel.max(cover);
+    #[expect(clippy::cast_possible_truncation, reason = "a small constant")]
+    let ink = Mask::new(SIDE as u32, SIDE as u32);
+    let Some(mut ink) = ink else { return vec![255; SIDE * SIDE] };
+    for stroke in strokes {
+        let [first, rest @ ..] = &stroke[..] else { continue };
+        let mut line = PathBuilder::new();
+        line.move_to(first[0], first[1]);
+        rest.iter().for_each(|point| line.line_to(point[0], point[1]));
+        // A path without extent has no outline.
+        let outline = line.finish().and_then(|line| line.stroke(&pen, 1.0));
+        let outline =
+            outline.or_else(|| PathBuilder::from_circle(first[0], first[1], HALF));
+        if let Some(outline) = outline {
+            ink.fill_path(&outline, FillRule::Winding, true, Transform::identity());
         }
     }
+    ink.data().iter().map(|cover| 255 - cover).collect()
 }
 
 #[cfg(test)]
@@ -152,6 +141,35 @@ mod tests {
         let dot = drawing(&[&[[5.0, 5.0]]]).draw();
         let ink = dot.iter().filter(|&&p| p < 128).count();
         assert!((60..120).contains(&ink), "{ink}");
+    }
+
+    /// Pixels against the distance to the nearest segment, up to the accuracy of anti-aliasing.
+    #[test]
+    fn pixels_agree_with_distances() {
+        let zigzag =
+            [[30.0, 40.0], [200.0, 60.0], [60.0, 150.0], [60.0, 150.0], [220.0, 230.0]];
+        let crossing = [[40.0, 200.0], [210.0, 30.0]];
+        let strokes = [zigzag.to_vec(), crossing.to_vec(), vec![[128.0, 20.0]]];
+        let pixels = rasterise(strokes.clone().into_iter());
+        let distance = |x: f32, y: f32, a: [f32; 2], b: [f32; 2]| {
+            let (dx, dy) = (b[0] - a[0], b[1] - a[1]);
+            let square = (dx * dx + dy * dy).max(f32::MIN_POSITIVE);
+            let along = (((x - a[0]) * dx + (y - a[1]) * dy) / square).clamp(0.0, 1.0);
+            (x - a[0] - along * dx).hypot(y - a[1] - along * dy)
+        };
+        for (at, &pixel) in pixels.iter().enumerate() {
+            let (x, y) = ((at % SIDE) as f32 + 0.5, (at / SIDE) as f32 + 0.5);
+            let ends = |stroke: &Vec<[f32; 2]>| {
+                let last = stroke[stroke.len() - 1];
+                let pairs = stroke.windows(2).map(|pair| (pair[0], pair[1]));
+                pairs.chain([(last, last)]).collect::<Vec<_>>()
+            };
+            let far = strokes.iter().flat_map(ends).map(|(a, b)| distance(x, y, a, b));
+            let far = far.fold(f32::INFINITY, f32::min);
+            let grey = f32::from(pixel);
+            assert!(far > HALF - 1.0 || grey == 0.0, "({x}, {y}): {grey} at {far}");
+            assert!(far < HALF + 1.0 || grey == 255.0, "({x}, {y}): {grey} at {far}");
+        }
     }
 
     #[test]

@@ -9,7 +9,6 @@ use anyhow::{Context as _, Result, bail};
 use crosshash::backbone::{self, BackboneInfo, Package, Source, WeightFile};
 use crosshash_codes::hex;
 use crosshash_codes::write::atomically;
-use sha2::{Digest as _, Sha256};
 
 use crate::progress::say;
 use crate::weight_paths::WeightPaths;
@@ -180,7 +179,7 @@ fn check(path: &Path, known: Option<&str>) -> Result<()> {
 
 fn sha256(path: &Path) -> Result<String> {
     let mut file = fs_err::File::open(path)?;
-    let mut hash = Sha256::new();
+    let mut hash = hmac_sha256::Hash::new();
     let mut block = vec![0; 1 << 16];
     loop {
         match file.read(&mut block)? {

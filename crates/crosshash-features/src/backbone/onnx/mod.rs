@@ -1,4 +1,4 @@
-//! ONNX networks, run in pure Rust (`tract`) or by the onnxruntime library if the user provides
+//! ONNX networks, run in pure Rust (`rten`) or by the onnxruntime library if the user provides
 //! it. Both return the same values up to rounding; onnxruntime is faster.
 
 #![cfg_attr(
@@ -41,35 +41,17 @@ pub(super) enum Values<'a> {
     Integers(&'a [i64]),
 }
 
-/// Shape of an input; sizes of `None` vary between calls.
-pub(super) struct Shape {
-    pub(super) sizes: Vec<Option<usize>>,
-    pub(super) integers: bool,
-}
-
-/// Opens a network. `shapes` are the shapes of its inputs, `output` is the name of the output
-/// (default: the first).
+/// Opens a network. `output` is the name of the output (default: the first).
 pub(super) fn open(
     path: &Path,
-    shapes: &[Shape],
     output: Option<&str>,
     weights: &Weights,
 ) -> Result<Box<dyn Network>> {
     let opened = match &weights.onnxruntime {
         Some(library) => by_library(path, output, library),
-        None => by_tract(path, shapes, output),
+        None => in_rust(path, output),
     };
-    let network = opened.map_err(|err| err.at(path))?;
-    if network.names().len() != shapes.len() {
-        return Err(Error::content(format!(
-            "the network has {} inputs ({}), expected {}",
-            network.names().len(),
-            network.names().join(", "),
-            shapes.len()
-        ))
-        .at(path));
-    }
-    Ok(network)
+    opened.map_err(|err| err.at(path))
 }
 
 #[cfg(feature = "onnx")]
@@ -87,37 +69,18 @@ fn by_library(_: &Path, _: Option<&str>, _: &Path) -> Result<Box<dyn Network>> {
 }
 
 #[cfg(feature = "onnx-pure")]
-fn by_tract(
-    path: &Path,
-    shapes: &[Shape],
-    output: Option<&str>,
-) -> Result<Box<dyn Network>> {
-    Ok(Box::new(pure::open(path, shapes, output)?))
+fn in_rust(path: &Path, output: Option<&str>) -> Result<Box<dyn Network>> {
+    Ok(Box::new(pure::open(path, output)?))
 }
 
 #[cfg(not(feature = "onnx-pure"))]
-fn by_tract(_: &Path, _: &[Shape], _: Option<&str>) -> Result<Box<dyn Network>> {
+fn in_rust(_: &Path, _: Option<&str>) -> Result<Box<dyn Network>> {
     let what = "ONNX networks without the onnxruntime library are not supported";
     Err(Error::disabled(what, "onnx-pure"))
 }
 
-/// Names of the inputs of a network, in order.
-pub(super) fn input_names(path: &Path, weights: &Weights) -> Result<Vec<String>> {
-    #[cfg(feature = "onnx-pure")]
-    let names = {
-        let _ = weights;
-        pure::input_names(path)
-    };
-    #[cfg(not(feature = "onnx-pure"))]
-    let names = match &weights.onnxruntime {
-        Some(library) => by_library(path, None, library).map(|n| n.names().to_vec()),
-        None => by_tract(path, &[], None).map(|n| n.names().to_vec()),
-    };
-    names.map_err(|err| err.at(path))
-}
-
 fn fault(what: &str, err: impl std::fmt::Display) -> Error {
-    // tract's errors span many lines; the first describes the cause.
+    // Errors of runtimes may span many lines; the first describes the cause.
     let text = format!("{err:#}");
     let first = text.lines().next().unwrap_or("").trim().to_owned();
     Error::content(format!("{what}: {first}"))

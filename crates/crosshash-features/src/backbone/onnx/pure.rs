@@ -1,76 +1,42 @@
-//! ONNX in pure Rust (`tract`). A call uses one thread; calls may run in parallel.
+//! ONNX in pure Rust (`rten`). A call uses one thread; calls may run in parallel.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use tract_onnx::prelude::{
-    DatumType, Framework as _, InferenceFact, InferenceModel, InferenceModelExt as _,
-    IntoRunnable as _, IntoTValue as _, TDim, TVec, Tensor, TypedRunnableModel,
-};
+use rten::{Model, ModelOptions, NodeId, RunOptions, ThreadPool, Value, ValueOrView};
+use rten_tensor::{AsView as _, Layout as _, Tensor, TensorView};
 
-use super::{Input, Network, Shape, Values, fault, no_output};
-use crate::Result;
+use super::{Input, Network, Values, fault, no_output};
+use crate::{Error, Result};
 
 pub(super) struct Pure {
+    model: Model,
     names: Vec<String>,
-    plan: Arc<TypedRunnableModel>, // batch size 1
+    output: NodeId,
+    idle: Mutex<Vec<Arc<ThreadPool>>>, // pools of one thread, as many as there were parallel calls
 }
 
-fn parse(path: &Path) -> Result<InferenceModel> {
-    // Ignore shapes stored by the exporter: they contain symbolic axes that are fixed here.
-    tract_onnx::onnx()
-        .with_ignore_output_shapes(true)
-        .with_ignore_value_info(true)
-        .model_for_path(path)
-        .map_err(|err| fault("invalid ONNX file", err))
-}
-
-fn names(model: &InferenceModel) -> Vec<String> {
-    model.inputs.iter().map(|input| model.node(input.node).name.clone()).collect()
-}
-
-pub(super) fn input_names(path: &Path) -> Result<Vec<String>> {
-    Ok(names(&parse(path)?))
-}
-
-pub(super) fn open(path: &Path, shapes: &[Shape], output: Option<&str>) -> Result<Pure> {
-    let mut model = parse(path)?;
-    let names = names(&model);
-    let length = model.symbols.sym("length");
-    // The first axis is the batch. A plan with batch size 1 is better optimised, and texts are
-    // encoded one at a time anyway.
-    for (input, shape) in shapes.iter().enumerate().take(names.len()) {
-        let sizes: TVec<TDim> = shape
-            .sizes
-            .iter()
-            .enumerate()
-            .map(|(axis, size)| match (axis, size) {
-                (0, None) => 1.into(),
-                (_, Some(size)) => (*size).into(),
-                (_, None) => length.clone().into(),
-            })
-            .collect();
-        let kind = if shape.integers { DatumType::I64 } else { DatumType::F32 };
-        model
-            .set_input_fact(input, InferenceFact::dt_shape(kind, sizes))
-            .map_err(|err| fault("incompatible inputs", err))?;
-    }
-    let outputs = model.outputs.clone();
-    let label = |at: usize| -> &str {
-        let outlet = outputs[at];
-        model.outlet_label(outlet).unwrap_or(&model.node(outlet.node).name)
-    };
-    let wanted = match output {
+pub(super) fn open(path: &Path, output: Option<&str>) -> Result<Pure> {
+    let mut options = ModelOptions::with_all_ops();
+    options.prepack_weights(true);
+    let model = options.load_file(path).map_err(|err| fault("invalid ONNX file", err))?;
+    let outputs = names(&model, model.output_ids());
+    let at = match output {
         None => 0,
-        Some(name) => (0..outputs.len())
-            .find(|&at| label(at) == name || model.node(outputs[at].node).name == name)
-            .ok_or_else(|| no_output(name, (0..outputs.len()).map(label)))?,
+        Some(name) => outputs
+            .iter()
+            .position(|known| known == name)
+            .ok_or_else(|| no_output(name, outputs.iter().map(String::as_str)))?,
     };
-    let plan = model
-        .with_output_outlets(&[outputs[wanted]])
-        .and_then(|model| model.into_optimized()?.into_runnable())
-        .map_err(|err| fault("the network cannot be run in pure Rust", err))?;
-    Ok(Pure { names, plan })
+    let output = model.output_ids().get(at).copied();
+    let output = output.ok_or_else(|| Error::content("the network has no output"))?;
+    let names = names(&model, model.input_ids());
+    Ok(Pure { model, names, output, idle: Mutex::new(Vec::new()) })
+}
+
+fn names(model: &Model, nodes: &[NodeId]) -> Vec<String> {
+    let name = |&node: &NodeId| model.node_info(node).and_then(|info| info.name());
+    nodes.iter().map(|node| name(node).unwrap_or_default().to_owned()).collect()
 }
 
 impl Network for Pure {
@@ -82,33 +48,71 @@ impl Network for Pure {
         true
     }
 
+    /// Runs one item at a time, so that a result does not depend on the rest of its batch.
     fn run(&self, inputs: &[Input<'_>]) -> Result<(Vec<usize>, Vec<f32>)> {
+        let pool = self.idle.lock().ok().and_then(|mut idle| idle.pop());
+        let pool = pool.unwrap_or_else(|| Arc::new(ThreadPool::with_num_threads(1)));
         let count = inputs.first().map_or(0, |input| input.shape[0]);
         let (mut shape, mut all) = (Vec::new(), Vec::new());
         for item in 0..count {
-            let one = |input: &Input<'_>| -> tract_onnx::prelude::TractResult<_> {
-                let mut shape = input.shape.clone();
-                shape[0] = 1;
-                let size: usize = shape.iter().product();
-                let part = item * size..(item + 1) * size;
-                Ok(match input.values {
-                    Values::Floats(values) => Tensor::from_shape(&shape, &values[part])?,
-                    Values::Integers(values) => Tensor::from_shape(&shape, &values[part])?,
-                }
-                .into_tvalue())
-            };
-            let failed = |err| fault("the network failed", err);
-            let given: TVec<_> =
-                inputs.iter().map(one).collect::<Result<_, _>>().map_err(failed)?;
-            let given = self.plan.run(given).map_err(failed)?;
-            let found = given[0].cast_to::<f32>().map_err(failed)?;
-            let values = found.to_plain_array_view::<f32>().map_err(failed)?;
-            shape = values.shape().to_vec();
-            all.extend(values.iter().copied());
+            let found = self.one(inputs, item, &pool)?;
+            shape = found.shape().to_vec();
+            all.extend(found.iter().copied());
         }
         if let Some(first) = shape.first_mut() {
             *first = count;
         }
+        if let Ok(mut idle) = self.idle.lock() {
+            idle.push(pool);
+        }
         Ok((shape, all))
+    }
+}
+
+impl Pure {
+    fn one(
+        &self,
+        inputs: &[Input<'_>],
+        item: usize,
+        pool: &Arc<ThreadPool>,
+    ) -> Result<Tensor<f32>> {
+        let given = self.model.input_ids().iter().copied().zip(inputs);
+        let given = given
+            .map(|(node, input)| Ok((node, value(input, item)?)))
+            .collect::<Result<Vec<_>>>()?;
+        let options = RunOptions::default().with_thread_pool(Some(Arc::clone(pool)));
+        let found = self
+            .model
+            .run(given, &[self.output], Some(options))
+            .map_err(|err| fault("the network failed", err))?;
+        match found.into_iter().next() {
+            Some(Value::FloatTensor(found)) => Ok(found),
+            _ => Err(Error::content("the output of the network is not of type float")),
+        }
+    }
+}
+
+/// One item of a batch as a batch of one.
+fn value<'a>(input: &Input<'a>, item: usize) -> Result<ValueOrView<'a>> {
+    let mut shape = input.shape.clone();
+    shape[0] = 1;
+    let size: usize = shape.iter().product();
+    let part = item * size..(item + 1) * size;
+    match input.values {
+        Values::Floats(values) => {
+            let values: &'a [f32] = &values[part];
+            let view = TensorView::try_from_data(shape.as_slice(), values);
+            Ok(view.map_err(|err| fault("incompatible inputs", err))?.into())
+        }
+        // rten stores 64-bit integers as 32-bit integers.
+        Values::Integers(values) => {
+            let values: Vec<i32> = values[part]
+                .iter()
+                .map(|&value| i32::try_from(value))
+                .collect::<Result<_, _>>()
+                .map_err(|err| fault("incompatible inputs", err))?;
+            let tensor = Tensor::try_from_data(shape.as_slice(), values);
+            Ok(tensor.map_err(|err| fault("incompatible inputs", err))?.into())
+        }
     }
 }

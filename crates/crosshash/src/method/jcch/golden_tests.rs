@@ -167,10 +167,8 @@ fn three_steps_of_training() {
         };
         let (image, _) = golden.single("in.image");
         let (text, width) = golden.single("in.text");
-        let text = match sparse {
-            false => Batch::Dense(text),
-            true => Batch::Sparse(rows(&text, width)),
-        };
+        let text =
+            if sparse { Batch::Sparse(rows(&text, width)) } else { Batch::Dense(text) };
         let mut towers =
             [(tower("image", false), Batch::Dense(image)), (tower("text", sparse), text)];
         let (values, columns) = golden.single("param.centres");

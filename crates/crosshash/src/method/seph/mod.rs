@@ -212,10 +212,8 @@ fn kernel(
     drawn.shuffle(rng);
     drawn.truncate(count);
     let centres = dense(items.rows.batch(&drawn)?, width);
-    let centres = match by_means {
-        true => means(&items.rows.batch(chosen)?, centres, width),
-        false => centres,
-    };
+    let centres =
+        if by_means { means(&items.rows.batch(chosen)?, centres, width) } else { centres };
     #[expect(clippy::cast_possible_truncation, reason = "features are single precision")]
     let scale = (2.0 * spread) as f32;
     Ok(Kernel::new(width, centres, scale))
