@@ -20,6 +20,8 @@ pub struct Fitted {
     pub history: History,
     /// The best epoch by validation, from 1.
     pub best: Option<usize>,
+    /// The rotation of the outputs that was applied at the end.
+    pub rotation: Option<&'static str>,
 }
 
 /// The epochs, with the time of each.
@@ -163,7 +165,7 @@ pub fn fit(
     }
     let history = History { epochs: history, seconds: clock.ended };
     warn_of_ties(&history, best_epoch);
-    Ok(Some(Fitted { model, history, best: best_epoch }))
+    Ok(Some(Fitted { model, history, best: best_epoch, rotation }))
 }
 
 /// Warns if many items have the same code: the order of such items in search results is arbitrary.

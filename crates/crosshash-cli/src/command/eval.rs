@@ -19,7 +19,7 @@ use crosshash::evaluate::every_direction;
 use crate::code_args::CodeArgs;
 use crate::evaluation;
 use crate::plot;
-use crate::progress::Progress;
+use crate::progress::{Progress, say};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -154,7 +154,14 @@ impl Args {
 
 /// Evaluates every direction of a run.
 fn every(run: &Path, args: &Args) -> Result<ExitCode> {
-    let coded = RunDir::open(run)?.all_codes()?;
+    let folder = RunDir::open(run)?;
+    if folder.report().is_ok_and(|report| report.refit) {
+        say(
+            "warning: the model of this run was trained on all items, queries included, so these values \
+             are too high; report.json contains the evaluation on held-out queries",
+        );
+    }
+    let coded = folder.all_codes()?;
     let progress = Progress::new("evaluating directions", coded.len() * coded.len());
     let directions = every_direction(&coded, &args.options(), &|done| progress.set(done))?;
     drop(progress);

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use crosshash::add_user_metrics;
-use crosshash::data::{LoadedDataset, Split};
+use crosshash::data::{LoadedDataset, Split, SplitSpec};
 use crosshash::evaluate::{Coded, Direction, every_direction};
 use crosshash::{Config, DirectionReport, RunDir, RunReport};
 use crosshash_codes::eval::Options;
@@ -83,6 +83,10 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) resume: bool,
 
+    /// After the evaluation, train the final model again on all items, queries included.
+    #[arg(long)]
+    pub(crate) refit: bool,
+
     /// Print the report as JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -122,6 +126,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let data = DataSource { path: &args.data, root: args.root.as_deref() };
     let (report, directions) = complete(&run_dir, data, &config, &opened, &split, &fitted)?;
+    if args.refit && !refit(&run_dir, &config, &opened, &split, &fitted)? {
+        return Ok(interrupt::exit_code());
+    }
     run_dir.remove_checkpoint()?;
     let text = if args.json { report } else { to_text(&directions, &[]) };
     std::io::stdout().lock().write_all(text.as_bytes())?;
@@ -169,7 +176,7 @@ pub(crate) fn complete(
     split: &Split,
     fitted: &Fitted,
 ) -> Result<(String, Vec<Direction>)> {
-    let Fitted { model, history, best } = fitted;
+    let Fitted { model, history, best, .. } = fitted;
     run.save_model(model)?;
     let coded = encode_all(model, &opened.dataset, split)?;
     for modality in &coded {
@@ -207,12 +214,38 @@ pub(crate) fn complete(
         best_epoch: *best,
         validation_map: best.and_then(|best| history.epochs[best - 1].map()),
         seconds: history.seconds.last().copied(),
+        refit: false,
         directions: directions
             .iter()
             .map(DirectionReport::new)
             .collect::<Result<_, _>>()?,
     })?;
     Ok((report, directions))
+}
+
+/// Trains again on all items with the settings of a finished training, and replaces its model and codes. The
+/// evaluation stays that of the first model, which did not see the queries. False if it was interrupted:
+/// the run is then as before.
+pub(crate) fn refit(
+    run: &RunDir,
+    config: &Config,
+    opened: &LoadedDataset,
+    split: &Split,
+    first: &Fitted,
+) -> Result<bool> {
+    say("training the final model on all items");
+    let all = SplitSpec::default().draw(&opened.dataset)?;
+    let rotation = format!("rotation={}", first.rotation.unwrap_or("none"));
+    let epochs = format!("epochs={}", first.history.epochs.len().max(1));
+    let config = config.with(&[rotation, epochs])?;
+    let Some(fitted) = fit(&config, opened, &all, None)? else { return Ok(false) };
+    let coded = encode_all(&fitted.model, &opened.dataset, split)?;
+    run.save_model(&fitted.model)?;
+    for modality in &coded {
+        run.save_codes(modality)?;
+    }
+    run.save_report(&RunReport { refit: true, ..run.report()? })?;
+    Ok(true)
 }
 
 /// The configuration: file, then --set, then flags; later values override earlier ones.

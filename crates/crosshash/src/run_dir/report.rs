@@ -34,6 +34,10 @@ pub struct RunReport {
     pub validation_map: Option<f64>,
     /// Seconds of training.
     pub seconds: Option<f64>,
+    /// Whether the model was trained again on all items, queries included, after its evaluation. The
+    /// evaluation is then that of the first model.
+    #[serde(default)]
+    pub refit: bool,
     /// The evaluation of every direction.
     pub directions: Vec<DirectionReport>,
 }

@@ -165,6 +165,7 @@ fn other_run(args: &Args) -> Result<ExitCode> {
         data_args: args.data_args.clone(),
         // An interrupted training is resumed.
         resume: existing.is_some_and(|run| run.is_started()),
+        refit: false,
         json: args.json,
     })
 }
@@ -205,6 +206,9 @@ fn emoji_run(args: &Args) -> Result<ExitCode> {
     run_dir.save_history(&fitted.history.to_csv())?;
     let data = DataSource { path: emoji::NAME.as_ref(), root: None };
     complete(&run_dir, data, &run, &opened, &split, fitted)?;
+    if !train::refit(&run_dir, &run, &opened, &split, fitted)? {
+        return Ok(interrupt::exit_code());
+    }
     let items = emoji::catalogue().0;
     let table = table(&evaluated);
     let page = page::write(&args.out, &items, &table, &found)?;
