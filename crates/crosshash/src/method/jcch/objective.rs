@@ -75,7 +75,8 @@ impl JcchObjective {
             names.iter().map(|&m| training.train(m)).collect::<Result<_>>()?;
         let labels: Vec<_> = views.iter().map(View::labels).collect();
         let sampler = Arc::new(Sampler::new(&views, &labels));
-        if !training.has_labels() && !(sampler.is_joint() && names.len() > 1) {
+        let has_pairs = sampler.is_joint() && names.len() > 1;
+        if !training.has_labels() && !has_pairs {
             return Err(Error::Unsuitable {
                 method: config.method().name.into(),
                 why: format!(
