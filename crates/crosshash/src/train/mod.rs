@@ -97,7 +97,7 @@ impl TrainingSession {
         method: &dyn Method,
         training: &Training<'_>,
     ) -> Result<TrainingSession> {
-        crate::method::check_labels(&config.method(), training)?;
+        crate::method::check_labels(config.method(), training)?;
         let work = match method.begin(config, training)? {
             Begun::Gradient(objective) => Work::Gradient(objective),
             Begun::ClosedForm(solver) => Work::ClosedForm(Box::new(solver)),

@@ -76,7 +76,8 @@ impl JcchObjective {
         let kind = settings.coefficients.unwrap_or(Kind::Auto);
         let weighted = kind.is_bound() && !labels.iter().all(is_single_label);
         let sampler = Arc::new(Sampler::new(&views, &labels, !weighted));
-        if !training.has_labels() && !(sampler.is_joint() && names.len() > 1) {
+        let has_pairs = sampler.is_joint() && names.len() > 1;
+        if !training.has_labels() && !has_pairs {
             return Err(Error::Unsuitable {
                 method: config.method().name.into(),
                 why: format!(
