@@ -17,7 +17,7 @@ mod unary;
 pub(crate) use balance::balance;
 pub(crate) use classifier::classifier;
 pub(crate) use cosine_likelihood::{cosine_likelihood, queue_likelihood};
-pub(crate) use instance::instance;
+pub(crate) use instance::{QueuedColumns, instance};
 pub(crate) use likelihood::likelihood;
 pub(crate) use pair::pair;
 pub(crate) use quantisation::quantisation;

@@ -4,6 +4,8 @@
 //! Slots have a fixed order, so sums over the queue are deterministic and a restored queue continues
 //! exactly.
 
+use burn_tensor::{Device, Tensor, TensorData};
+
 use crate::checkpoint::Arrays;
 use crate::{Error, Result};
 
@@ -40,6 +42,12 @@ impl OutputQueue {
     /// The outputs in the order of their slots, by rows, each of length 1.
     pub(crate) fn outputs(&self) -> &[f32] {
         &self.outputs
+    }
+
+    /// The outputs as a tensor without gradients, one row per slot.
+    pub(crate) fn tensor(&self, device: &Device) -> Tensor<2> {
+        let shape = [self.len(), self.bits];
+        Tensor::from_data(TensorData::new(self.outputs.clone(), shape), device)
     }
 
     /// The item of each slot.

@@ -17,6 +17,7 @@ mod golden_tests;
 mod loss;
 mod modality;
 mod objective;
+mod pair_keys;
 mod sampler;
 #[cfg(test)]
 mod sampler_tests;

@@ -139,6 +139,11 @@ impl ModalityTrainer {
         Ok((self.data.rows.training_batch(items, look, self.augment)?, None))
     }
 
+    /// Whether its items are texts whose words are known.
+    pub(super) fn has_words(&self) -> bool {
+        self.texts.is_some()
+    }
+
     /// For every text of a batch, the positions of the items whose texts contain all its words.
     pub(super) fn containing(&self, kept: &KeptWords, items: &[usize]) -> Vec<Vec<usize>> {
         match &self.texts {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::alpha::Alpha;
 use super::loss::{Weights, loss};
 use super::modality::{ModalityTrainer, Sources, pairs, sgd};
+use super::pair_keys::PairKeys;
 use super::sampler::{BatchIndices, Batches, Sampler};
 use super::{Settings, misfit};
 use crate::checkpoint::Arrays;
@@ -48,6 +49,7 @@ pub(crate) struct JcchObjective {
     alphas: Vec<Alpha>,
     steps: usize,                 // of an epoch
     extra: Option<Extra>,         // the terms of JCCH+
+    keys: Option<PairKeys>,       // with a queue of the instance term
     averaged: Option<Vec<Tower>>, // of the moving average, after an epoch
     first_length: f64,
     device: Device,
@@ -121,6 +123,9 @@ impl JcchObjective {
             batches: None,
             steps,
             extra,
+            keys: plus
+                .filter(|plus| plus.instance_queue > 0)
+                .map(|_| PairKeys::new(&views)),
             averaged: None,
             first_length,
             device,
@@ -196,6 +201,20 @@ impl JcchObjective {
                         kept,
                         [x, y],
                     ),
+                    queued: [
+                        self.queued(
+                            &indices.items[present[x]],
+                            present[x],
+                            present[y],
+                            &kept[x],
+                        ),
+                        self.queued(
+                            &indices.items[present[y]],
+                            present[y],
+                            present[x],
+                            &kept[y],
+                        ),
+                    ],
                 };
                 let all = [present[x], present[y]].map(|m| &self.modalities[m].data.labels);
                 add(extra.pair_terms(&pair, all, &self.device, terms));
@@ -233,6 +252,49 @@ impl JcchObjective {
             }
         }
         matrix
+    }
+
+    /// 1 for positives among the queued outputs of another modality, by rows of a batch: pairs, and items
+    /// with a text that contains all remaining words of a row. `None` without a queue. Queued outputs of
+    /// truncated texts are not used, because their words are not known any more.
+    fn queued(
+        &self,
+        rows: &[usize],
+        modality: usize,
+        other: usize,
+        kept: &Option<KeptWords>,
+    ) -> Option<Vec<f32>> {
+        let (extra, keys) = (self.extra.as_ref()?, self.keys.as_ref()?);
+        let slots = extra.queued_items(other);
+        let is_truncated =
+            self.modalities[other].has_words() && extra.settings.truncate > 0.0;
+        if slots.is_empty() || is_truncated {
+            return None;
+        }
+        let mut matrix = vec![0.0; rows.len() * slots.len()];
+        for (row, &item) in rows.iter().enumerate() {
+            let key = keys.key(modality, item);
+            let is_pair = |&&slot: &&usize| keys.key(other, slot) == key;
+            for (column, _) in slots.iter().enumerate().filter(|(_, slot)| is_pair(slot)) {
+                matrix[row * slots.len() + column] = 1.0;
+            }
+        }
+        if let Some(words) = kept {
+            let (mut texts, mut columns) = (Vec::new(), Vec::new());
+            for (column, &slot) in slots.iter().enumerate() {
+                for &text in keys.partners(modality, (other, slot)) {
+                    texts.push(text as usize);
+                    columns.push(column);
+                }
+            }
+            let containing = self.modalities[modality].containing(words, &texts);
+            for (row, holders) in containing.iter().enumerate() {
+                for &holder in holders {
+                    matrix[row * slots.len() + columns[holder]] = 1.0;
+                }
+            }
+        }
+        Some(matrix)
     }
 
     /// Updates the moving average of the weights, if it is due.

@@ -59,6 +59,8 @@ pub(crate) struct Plus {
     pub(crate) tight: bool,
     /// Weight of the instance term.
     pub(crate) instance: f64,
+    /// Earlier outputs per modality that the instance term compares with, for small batches; 0 for none.
+    pub(crate) instance_queue: usize,
     /// Temperature of the instance term.
     pub(crate) temperature: f64,
     /// Weight of the similarity term.
@@ -93,6 +95,7 @@ impl Default for Plus {
             unary: 1.0,
             tight: false,
             instance: 2.0,
+            instance_queue: 0,
             temperature: 0.1,
             similarity: 3.0,
             queue: 4096,
@@ -126,6 +129,7 @@ impl crate::config::Settings for Plus {
         check::positive("plus.max_alpha", self.max_alpha)?;
         check::at_least_one("plus.max_words", self.max_words)?;
         check::at_most("plus.queue", self.queue, 1 << 20)?;
+        check::at_most("plus.instance_queue", self.instance_queue, 1 << 20)?;
         if !(0.0..=1.0).contains(&self.truncate) {
             return check::fail("plus.truncate", self.truncate, "0 to 1");
         }

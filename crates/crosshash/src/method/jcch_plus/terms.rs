@@ -6,7 +6,9 @@ use crosshash_codes::Labels;
 
 use super::Plus;
 use crate::checkpoint::Arrays;
-use crate::loss::{OutputQueue, balance, cosine_likelihood, instance, queue_likelihood};
+use crate::loss::{
+    OutputQueue, QueuedColumns, balance, cosine_likelihood, instance, queue_likelihood,
+};
 use crate::optimise::{Adam, Average, Moments, floats};
 use crate::train::Terms;
 use crate::{Error, Result};
@@ -20,7 +22,8 @@ const AVERAGE_EVERY: u64 = 8;
 pub(crate) struct Extra {
     pub(crate) settings: Plus,
     scale: Scale,
-    queues: Vec<OutputQueue>, // by modality
+    queues: Vec<OutputQueue>, // of the similarity term, by modality
+    instance_queues: Vec<OutputQueue>, // by modality
     pub(crate) average: Option<Average>,
     has_labels: bool,
 }
@@ -86,6 +89,8 @@ pub(crate) struct PairInputs<'a> {
     pub(crate) labels: [&'a Labels; 2],
     /// 1 for positives, by rows of the first modality.
     pub(crate) positives: Vec<f32>,
+    /// 1 for positives in the queue of the other modality, by rows of each; `None` without a queue.
+    pub(crate) queued: [Option<Vec<f32>>; 2],
 }
 
 impl Extra {
@@ -98,6 +103,9 @@ impl Extra {
         Extra {
             scale: Scale::new(),
             queues: vec![OutputQueue::new(bits, settings.queue); modalities],
+            instance_queues: {
+                vec![OutputQueue::new(bits, settings.instance_queue); modalities]
+            },
             average: None,
             settings: settings.clone(),
             has_labels,
@@ -137,7 +145,17 @@ impl Extra {
         let Plus { instance: weight, temperature, similarity, .. } = self.settings;
         if weight > 0.0 && pair.positives.contains(&1.0) {
             let positives = matrix(pair.positives.clone());
-            let term = instance(f.clone(), g.clone(), positives, temperature, [None, None]);
+            let [a, b] = pair.modalities;
+            let queue = |modality: usize, positives: &Option<Vec<f32>>| {
+                let positives = positives.clone()?;
+                let columns = self.instance_queues[modality].tensor(device);
+                let shape = [positives.len() / columns.dims()[0], columns.dims()[0]];
+                let positives = TensorData::new(positives, shape);
+                let positives = Tensor::from_data(positives, device);
+                Some(QueuedColumns { outputs: columns, positives })
+            };
+            let queues = [queue(b, &pair.queued[0]), queue(a, &pair.queued[1])];
+            let term = instance(f.clone(), g.clone(), positives, temperature, queues);
             add("instance", weight, term, terms);
         }
         if similarity > 0.0 && self.has_labels {
@@ -175,6 +193,11 @@ impl Extra {
         })
     }
 
+    /// The items in the queue of the instance term.
+    pub(crate) fn queued_items(&self, modality: usize) -> &[usize] {
+        self.instance_queues[modality].items()
+    }
+
     /// Adds the outputs of a batch to the queues.
     pub(crate) fn enqueue(
         &mut self,
@@ -182,6 +205,9 @@ impl Extra {
         outputs: &Tensor<2>,
         items: &[usize],
     ) {
+        if self.settings.instance_queue > 0 && self.settings.instance > 0.0 {
+            self.instance_queues[modality].push(&floats(outputs.clone().inner()), items);
+        }
         if self.settings.queue > 0 && self.settings.similarity > 0.0 && self.has_labels {
             self.queues[modality].push(&floats(outputs.clone().inner()), items);
         }
@@ -202,6 +228,9 @@ impl Extra {
         for (m, queue) in self.queues.iter().enumerate() {
             queue.save(&format!("queue{m}"), arrays);
         }
+        for (m, queue) in self.instance_queues.iter().enumerate() {
+            queue.save(&format!("instance_queue{m}"), arrays);
+        }
         if let Some(average) = &self.average {
             average.save("average.", arrays);
         }
@@ -211,6 +240,9 @@ impl Extra {
         self.scale = Scale::restore(arrays)?;
         for (m, queue) in self.queues.iter_mut().enumerate() {
             queue.restore(&format!("queue{m}"), arrays)?;
+        }
+        for (m, queue) in self.instance_queues.iter_mut().enumerate() {
+            queue.restore(&format!("instance_queue{m}"), arrays)?;
         }
         match &mut self.average {
             Some(average) => average.restore("average.", arrays),
