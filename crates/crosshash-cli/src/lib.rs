@@ -22,6 +22,7 @@ pub mod plot;
 pub mod progress;
 mod serve;
 pub mod weight_paths;
+mod word_ranking;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -47,6 +47,26 @@ fn made(folder: &Path) -> String {
 }
 
 #[test]
+fn the_report_has_the_distances_of_nearest_items() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = made(dir.path());
+    let run = path(dir.path(), "run");
+    let mut args = vec!["train", &data, "--out", &run, "--json", "--method", "jcch"];
+    args.extend(SMALL);
+    args.extend(["--set", "epochs=5"]);
+    let report: Value = serde_json::from_str(&done(&args)).unwrap();
+    let nearest = report["nearest"].as_array().unwrap();
+    assert_eq!(nearest.len(), 9, "distances of nearest items, every direction");
+    for one in nearest {
+        let number = |field: &Value| field.as_u64().unwrap();
+        assert!(number(&one["queries"]) >= 20, "{one}");
+        // At most 5 % of the real queries are weak; they are closer than chance.
+        assert!(number(&one["weak_from"]) > number(&one["real"][4]), "{one}");
+        assert!(number(&one["real"][2]) <= number(&one["chance"][2]), "{one}");
+    }
+}
+
+#[test]
 fn a_run_folder_is_complete() {
     let dir = tempfile::tempdir().unwrap();
     let data = made(dir.path());

@@ -516,3 +516,28 @@ fn old_versions_are_rejected() {
     assert!(err.contains("crosshash index version 1; this program reads"), "{err}");
     assert!(CodeFile::read(&dir.path().join("manifest")).is_err());
 }
+
+/// Whoever derives data from the items learns the ids of every commit before it is acknowledged.
+#[test]
+fn every_commit_is_reported_before_it_is_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    Writer::create(dir.path(), bits(), &label_names()).unwrap();
+    let reported: Arc<std::sync::Mutex<Vec<(u64, Vec<Id>)>>> = Arc::default();
+    let noted = Arc::clone(&reported);
+    let changed = Box::new(move |commit, ids| noted.lock().unwrap().push((commit, ids)));
+    let options = Options { changed, ..Options::default() };
+    let index = LiveIndex::open(dir.path(), options).unwrap();
+    let row = |id: u8| Row { id, code: 1, label: 0, payload: vec![id] };
+    let put = Change::Put(vec![new_item(&row(1)), new_item(&row(2))]);
+    for (change, ids) in
+        [(put, vec![name(1), name(2)]), (Change::Delete(vec![name(2)]), vec![name(2)])]
+    {
+        assert!(matches!(index.apply(change), Reply::Applied(_)));
+        let (commit, found) = reported.lock().unwrap().last().cloned().unwrap();
+        assert_eq!((commit, found), (index.snapshot().commit(), ids));
+    }
+    let count = reported.lock().unwrap().len();
+    index.suspend();
+    assert!(matches!(index.apply(Change::Delete(vec![name(1)])), Reply::Suspended));
+    assert_eq!(reported.lock().unwrap().len(), count, "nothing was changed");
+}

@@ -58,6 +58,7 @@
 
 mod algebra;
 pub mod backbone;
+pub mod calibrate;
 mod checkpoint;
 pub mod config;
 pub mod cosine_eval;
@@ -71,6 +72,8 @@ pub mod extract;
 pub mod featurize;
 mod gemm;
 mod image_rows;
+#[cfg(feature = "keywords")]
+pub mod keywords;
 mod loss;
 pub mod method;
 mod model;
@@ -101,6 +104,7 @@ pub use error::{Error, Place, Result};
 pub use model::Model;
 pub use query::{
     Drawing, EncodedQuery, NearCentre, QueryEncoder, QueryInput, QueryItems, QueryKind,
+    QueryWords, UnknownWord,
 };
 pub use run_dir::{
     CodedModality, DirectionReport, FileStamp, HistoryTable, RunDir, RunReport, Subset,

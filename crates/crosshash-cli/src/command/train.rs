@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use crosshash::add_user_metrics;
+use crosshash::calibrate::calibrate;
 use crosshash::data::{LoadedDataset, Split, SplitSpec};
 use crosshash::evaluate::{Coded, Direction, every_direction};
 use crosshash::{Config, DirectionReport, RunDir, RunReport};
@@ -183,6 +184,7 @@ pub(crate) fn complete(
         run.save_codes(modality)?;
     }
     let coded: Vec<Coded> = coded.into_iter().map(|modality| modality.coded).collect();
+    let nearest = calibrate(model, &opened.dataset, split, &coded, config.seed())?;
     let progress = Progress::new("evaluating directions", coded.len() * coded.len());
     let mut directions =
         every_direction(&coded, &Options::default(), &|done| progress.set(done))?;
@@ -219,6 +221,7 @@ pub(crate) fn complete(
             .iter()
             .map(DirectionReport::new)
             .collect::<Result<_, _>>()?,
+        nearest,
     })?;
     Ok((report, directions))
 }

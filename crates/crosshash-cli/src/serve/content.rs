@@ -69,6 +69,17 @@ impl DatasetContent {
         }
     }
 
+    /// The name of an item, if it has one besides its text.
+    pub(crate) fn name(&self, id: &str) -> Option<&str> {
+        match self {
+            DatasetContent::Emoji { items, by_id } => {
+                let plain = id.strip_suffix("-icon").unwrap_or(id);
+                Some(items[*by_id.get(plain)?].name)
+            }
+            DatasetContent::Nothing | DatasetContent::Data(_) => None,
+        }
+    }
+
     /// The file of an item's picture, if it has one.
     pub(crate) fn picture(&self, modality: &str, id: &str) -> Result<Option<Vec<u8>>> {
         match self {

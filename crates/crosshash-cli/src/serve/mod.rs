@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `state.rs`, `run.rs` | models by name, replaced as a whole on reload; loading a model from a folder |
 //! | `modality_index.rs`, `modality_files.rs`, `payload.rs`, `item_view.rs` | the live index of a modality; content of items |
+//! | `word_index.rs`, `word_search.rs`, `notice.rs` | the keyword index of a modality; searches by words, and by words and meaning; notices about unknown words |
 //! | `query.rs` | resolves a query in any form to a code |
 //! | `search.rs`, `encode.rs`, `items.rs`, `pictures.rs`, `models.rs`, `map.rs` | the endpoints |
 //! | `content.rs`, `thumbnail.rs` | texts and pictures of the data set |
@@ -30,6 +31,7 @@ mod middleware;
 mod modality_files;
 mod modality_index;
 mod models;
+mod notice;
 mod openapi;
 mod page;
 mod payload;
@@ -40,9 +42,14 @@ mod search;
 mod state;
 mod thumbnail;
 mod timings;
+mod word_index;
+mod word_search;
 
+pub(crate) use content::DatasetContent;
 pub(crate) use limits::Limits;
-pub(crate) use run::DataLocation;
+pub(crate) use notice::unknown_words;
+pub(crate) use run::{DataLocation, data_place};
+pub(crate) use word_index::item_words;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,20 +1,25 @@
 //! `ModalityIndex`: the live index of one modality of a model, for asynchronous handlers.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::Result;
+use crosshash::data::Analysis;
 use crosshash_codes::live::{Applied, Change, LiveIndex, Options, Reply, SearchReply};
 use crosshash_codes::segments::Snapshot;
 use tokio::sync::oneshot;
 
+use super::content::DatasetContent;
 use super::error::{ApiError, ApiResult};
+use super::word_index::{self, Changed, WordIndex};
 use crate::progress::Progress;
 
 /// The items of one modality.
 pub(crate) struct ModalityIndex {
     pub(crate) modality: String,
     index: LiveIndex,
+    changed: Arc<Mutex<Changed>>,
+    words: OnceLock<WordIndex>,
 }
 
 impl ModalityIndex {
@@ -23,6 +28,8 @@ impl ModalityIndex {
         let items = Snapshot::open(folder)?.len();
         let progress = Progress::new(format!("preparing the search of {modality}"), items);
         let name = modality.to_owned();
+        let changed: Arc<Mutex<Changed>> = Arc::default();
+        let noted = Arc::clone(&changed);
         let index = LiveIndex::open(
             folder,
             Options {
@@ -30,10 +37,56 @@ impl ModalityIndex {
                 warn: Box::new(move |err| {
                     tracing::warn!(modality = name, error = %err, "background work on the index failed");
                 }),
+                changed: Box::new(move |commit, ids| {
+                    noted.lock().unwrap_or_else(PoisonError::into_inner).note(commit, ids);
+                }),
                 ..Options::default()
             },
         )?;
-        Ok(ModalityIndex { modality: modality.to_owned(), index })
+        let words = OnceLock::new();
+        Ok(ModalityIndex { modality: modality.to_owned(), index, changed, words })
+    }
+
+    /// Opens the keyword index of the items, if it is not open yet.
+    pub(crate) fn open_words(
+        self: &Arc<ModalityIndex>,
+        analysis: &Analysis,
+        shown: &DatasetContent,
+    ) -> Result<()> {
+        if self.words.get().is_none() {
+            let (folder, snapshot) = (self.index.folder(), self.snapshot());
+            let words =
+                WordIndex::open(folder, &self.modality, &snapshot, analysis, shown)?;
+            let _ = self.words.set(words);
+            word_index::keep_updated(self)?;
+        }
+        Ok(())
+    }
+
+    /// The keyword index with all acknowledged changes; `None` if no item has words.
+    pub(crate) fn words(&self) -> Option<&WordIndex> {
+        self.update_words();
+        self.words.get().filter(|words| !words.keywords.is_empty())
+    }
+
+    /// The keyword index, possibly without the last changes.
+    pub(crate) fn open_word_index(&self) -> Option<&WordIndex> {
+        self.words.get()
+    }
+
+    /// Whether items can be found by words.
+    pub(crate) fn has_words(&self) -> bool {
+        let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        self.words.get().is_some_and(|words| !words.keywords.is_empty() || changed.is_any())
+    }
+
+    /// Writes changed items to the keyword index.
+    pub(super) fn update_words(&self) {
+        let Some(words) = self.words.get() else { return };
+        let updated = words.update(&self.changed, &|| self.snapshot(), &self.modality);
+        if let Err(err) = updated {
+            tracing::warn!(modality = self.modality, error = %format!("{err:#}"), "changed items are not yet found by words");
+        }
     }
 
     /// The items of the last commit.

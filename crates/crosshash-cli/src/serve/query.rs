@@ -80,6 +80,20 @@ pub(crate) struct Centre {
     pub(crate) distance: u32,
 }
 
+impl ResolvedQuery {
+    /// A query by words only: it is not encoded.
+    pub(crate) fn of_words() -> ResolvedQuery {
+        ResolvedQuery {
+            modality: None,
+            code: Vec::new(),
+            outputs: None,
+            labels: None,
+            centres: Vec::new(),
+            timings: Timings::default(),
+        }
+    }
+}
+
 impl QueryRequest {
     /// Checks that there is exactly one form.
     fn check(&self) -> ApiResult<()> {
@@ -104,6 +118,12 @@ impl QueryRequest {
             ))
             .at("query")),
         }
+    }
+
+    /// The text of a query that is a text; its length is checked.
+    pub(crate) fn text(&self) -> ApiResult<Option<&str>> {
+        self.check()?;
+        self.text.as_deref().map(checked_text).transpose()
     }
 
     /// The kind of a query that must be encoded.
@@ -177,14 +197,8 @@ impl QueryRequest {
     /// The input to encode; decodes base64.
     fn input(self) -> ApiResult<QueryInput> {
         if let Some(text) = self.text {
-            return match text.chars().count() {
-                0 => Err(ApiError::bad_request("the text is empty").at("query.text")),
-                n if n > MAX_TEXT => Err(ApiError::bad_request(format!(
-                    "the text has {n} characters; the limit is {MAX_TEXT}"
-                ))
-                .at("query.text")),
-                _ => Ok(QueryInput::Text(text)),
-            };
+            checked_text(&text)?;
+            return Ok(QueryInput::Text(text));
         }
         if let Some(values) = self.features {
             return Ok(QueryInput::Features(values));
@@ -197,6 +211,18 @@ impl QueryRequest {
         }
         let text = self.picture.unwrap_or_default();
         Ok(QueryInput::Picture(picture(&text).map_err(|err| err.at("query.picture"))?))
+    }
+}
+
+/// A text within the limits.
+fn checked_text(text: &str) -> ApiResult<&str> {
+    match text.chars().count() {
+        0 => Err(ApiError::bad_request("the text is empty").at("query.text")),
+        n if n > MAX_TEXT => Err(ApiError::bad_request(format!(
+            "the text has {n} characters; the limit is {MAX_TEXT}"
+        ))
+        .at("query.text")),
+        _ => Ok(text),
     }
 }
 

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
+use crosshash::calibrate::NearestDistances;
+use crosshash::data::Analysis;
 use crosshash::{Encoder as _, FileStamp, QueryEncoder, RunDir};
 use crosshash_codes::Bits;
 use crosshash_codes::segments::is_index;
@@ -33,6 +35,8 @@ pub(crate) struct ServedModel {
     pub(crate) data: Option<(PathBuf, Option<PathBuf>)>,
     /// Hash of the codes and the weights.
     pub(crate) fingerprint: String,
+    /// From the report of the run.
+    nearest: Vec<NearestDistances>,
 }
 
 /// The location of a data set, if it differs from the run's.
@@ -96,6 +100,9 @@ pub(crate) fn open(
             opened?
         }
     };
+    for index in &indexes {
+        index.open_words(&encoder.analysis(&index.modality), &shown)?;
+    }
     Ok(ServedModel {
         name: name.to_owned(),
         number,
@@ -109,6 +116,7 @@ pub(crate) fn open(
         shown,
         data,
         fingerprint,
+        nearest: run.report().map_or_else(|_| Vec::new(), |report| report.nearest),
     })
 }
 
@@ -122,6 +130,7 @@ fn open_index(
         Some(before) => Arc::clone(&before.indexes[0]),
         None => Arc::new(ModalityIndex::open(ITEMS, folder)?),
     };
+    index.open_words(&Analysis::default(), &DatasetContent::Nothing)?;
     let snapshot = index.snapshot();
     Ok(ServedModel {
         name: name.to_owned(),
@@ -136,6 +145,7 @@ fn open_index(
         shown: DatasetContent::Nothing,
         data: None,
         fingerprint: String::new(),
+        nearest: Vec::new(),
     })
 }
 
@@ -143,6 +153,14 @@ impl ServedModel {
     /// The index of a modality.
     pub(crate) fn index(&self, modality: &str) -> Option<&Arc<ModalityIndex>> {
         self.indexes.iter().find(|index| index.modality == modality)
+    }
+
+    /// The distance from which the nearest item of a query is not closer than chance, if it is known.
+    pub(crate) fn weak_from(&self, query: Option<&str>, target: &str) -> Option<u32> {
+        let fits = |one: &&NearestDistances| {
+            Some(one.query.as_str()) == query && one.database == target
+        };
+        self.nearest.iter().find(fits).map(|found| found.weak_from)
     }
 }
 
@@ -159,7 +177,10 @@ fn title(run: &RunDir, name: &str, data: Option<&(PathBuf, Option<PathBuf>)>) ->
 }
 
 /// The location of a run's data: as given, or from its report.
-fn data_place(run: &RunDir, place: &DataLocation) -> Option<(PathBuf, Option<PathBuf>)> {
+pub(crate) fn data_place(
+    run: &RunDir,
+    place: &DataLocation,
+) -> Option<(PathBuf, Option<PathBuf>)> {
     if let Some(data) = &place.data {
         return Some((data.clone(), place.root.clone()));
     }

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use axum::Json;
 use axum::extract::{Request, State};
-use crosshash_codes::index::Query;
+use crosshash_codes::index::{ItemSet, Query};
 use crosshash_codes::live::SearchReply;
-use crosshash_codes::segments::{Found, Snapshot};
+use crosshash_codes::segments::Snapshot;
 use crosshash_codes::{Bits, Codes};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -17,10 +17,13 @@ use super::error::{ApiError, ApiResult};
 use super::item_view::{ItemView, to_hex};
 use super::items::picture_path;
 use super::modality_index::ModalityIndex;
+use super::notice::{Notice, WordsView, notice};
 use super::query::{Centre, QueryRequest, ResolvedQuery, index};
 use super::run::ServedModel;
 use super::state::App;
 use super::timings::{Timings, micros};
+use super::word_search::{WordMarks, SnippetView, known_words, word_query};
+use crate::word_ranking::{By, Ranked, RankedPage};
 
 /// Default number of results per response.
 const DEFAULT_K: usize = 24;
@@ -39,6 +42,7 @@ struct SearchRequest {
     skip: usize,
     radius: Option<u32>,
     filter: Option<String>,
+    by: Option<By>,
     #[serde(default)]
     explain: Option<bool>,
 }
@@ -49,8 +53,13 @@ pub(crate) struct SearchResponse {
     generation: u64,
     target: String,
     query: QueryInfo,
+    by: By,
     hits: Vec<Hit>,
     searched: usize,
+    /// Number of items with all words of the query, and with at least one of them.
+    matching: Option<usize>,
+    matching_some: Option<usize>,
+    notice: Option<Notice>,
     timings_us: Timings,
 }
 
@@ -58,23 +67,28 @@ pub(crate) struct SearchResponse {
 #[derive(Serialize)]
 struct QueryInfo {
     modality: Option<String>,
-    code: String,
+    code: Option<String>,
     bits: usize,
     centres: Vec<Centre>,
     labels: Option<Vec<String>>,
+    words: Option<WordsView>,
 }
 
 #[derive(Serialize)]
 struct Hit {
     id: String,
     item: u32,
-    distance: u32,
+    distance: Option<u32>,
     code: String,
     labels: Vec<String>,
     shared: Vec<String>,
     text: Option<String>,
     picture: Option<String>,
     meta: Map<String, Value>,
+    reason: Vec<&'static str>,
+    highlights: Vec<[usize; 2]>,
+    snippet: Option<SnippetView>,
+    weak: bool,
 }
 
 pub(crate) async fn post(
@@ -86,17 +100,44 @@ pub(crate) async fn post(
     let decoded = micros(started);
     let model = app.model(request.model.as_deref())?;
     let page = request.page(&app, &model)?;
-    let SearchRequest { query, target, filter, explain, .. } = request;
+    let SearchRequest { query, target, filter, explain, by, .. } = request;
     let target = target_index(&model, target.as_deref())?;
-    let mut query = query.resolve(&app, &model).await?;
+    let words = word_query(by, query.text()?, &target, (page.k, page.skip, page.radius))?;
+    let by = words.by;
+    let mut query = match by {
+        By::Words => ResolvedQuery::of_words(),
+        By::Meaning | By::Both => query.resolve(&app, &model).await?,
+    };
+    let known = known_words(&words, &model, query.modality.as_deref());
     let searching = Instant::now();
     let code = query.code.clone();
-    let (snapshot, hits) = match filter.filter(|text| !text.trim().is_empty()) {
-        None => target.search(code, page.k, page.skip, page.radius).await?,
+    let filter = filter.filter(|text| !text.trim().is_empty());
+    let (k, skip) = words.by_meaning();
+    let (snapshot, hits) = match &filter {
+        _ if by == By::Words => (target.snapshot(), Vec::new()),
+        None => target.search(code.clone(), k, skip, page.radius).await?,
         Some(filter) => {
-            let bits = model.bits;
-            let snapshot = target.snapshot();
+            let (bits, snapshot) = (model.bits, target.snapshot());
+            let (filter, code) = (filter.clone(), code.clone());
+            let page = Page { k, skip, ..page };
             let work = move || filtered(snapshot, bits, code, &filter, page);
+            app.workers.run(work).await??
+        }
+    };
+    let nearest = hits.first().map(|found| found.hit.distance);
+    let RankedPage { hits, matching, terms } = match by {
+        By::Meaning => {
+            words.rank(None, &snapshot, &code, None, hits).map_err(ApiError::internal)?
+        }
+        By::Words | By::Both => {
+            let (target, snapshot) = (Arc::clone(&target), Arc::clone(&snapshot));
+            let work = move || {
+                let allowed =
+                    filter.map(|filter| allowed(&snapshot, &filter)).transpose()?;
+                let keywords = target.words().map(|words| &words.keywords);
+                let page = words.rank(keywords, &snapshot, &code, allowed.as_ref(), hits);
+                page.map_err(ApiError::internal)
+            };
             app.workers.run(work).await??
         }
     };
@@ -105,27 +146,53 @@ pub(crate) async fn post(
     let explained =
         if explain.unwrap_or(true) { query.explaining_labels() } else { Vec::new() };
     let searched = snapshot.len();
-    let hit = |found: Found| -> ApiResult<Hit> {
+    let weak_from = model.weak_from(query.modality.as_deref(), &target.modality);
+    let is_first = page.skip == 0 || by == By::Both;
+    let is_weak = is_first && nearest.zip(weak_from).is_some_and(|(d, from)| d >= from);
+    let hit = |ranked: Ranked| -> ApiResult<Hit> {
+        let reason = ranked.reasons(weak_from);
+        let weak = is_weak && ranked.tier.is_none() && !ranked.exact;
+        let Ranked { found, distance, .. } = ranked;
         let (id, item) = (found.id.to_string(), found.hit.item);
         let view = ItemView::new(&model, &target.modality, &snapshot, item, &id)?;
         let ItemView { code, labels, text, meta, has_picture } = view;
         let shared = labels.iter().filter(|l| explained.contains(l)).cloned().collect();
         let picture = has_picture.then(|| picture_path(&model.name, &target.modality, &id));
-        let distance = found.hit.distance;
-        Ok(Hit { id, item, distance, code, labels, shared, text, picture, meta })
+        let WordMarks { highlights, snippet } = WordMarks::new(&target, &terms, text.as_deref());
+        Ok(Hit {
+            id,
+            item,
+            distance,
+            code,
+            labels,
+            shared,
+            text,
+            picture,
+            meta,
+            reason,
+            highlights,
+            snippet,
+            weak,
+        })
     };
     let hits = hits.into_iter().map(hit).collect::<ApiResult<Vec<Hit>>>()?;
     let ResolvedQuery { modality, code, labels, centres, mut timings, .. } = query;
     timings.total = micros(started);
-    let code = to_hex(model.bits, &code);
-    let query = QueryInfo { modality, code, bits: model.bits.get(), centres, labels };
+    let code = (!code.is_empty()).then(|| to_hex(model.bits, &code));
+    let notice = notice(known.as_ref(), is_weak, by, matching);
+    let (bits, words) = (model.bits.get(), known.map(WordsView::new));
+    let query = QueryInfo { modality, code, bits, centres, labels, words };
     Ok(Json(SearchResponse {
         model: model.name.clone(),
         generation: model.number,
         target: target.modality.clone(),
         query,
+        by,
         hits,
         searched,
+        matching: matching.map(|matching| matching.0),
+        matching_some: matching.map(|matching| matching.1),
+        notice,
         timings_us: timings,
     }))
 }
@@ -197,6 +264,7 @@ fn target_index(
 }
 
 /// A page of the results.
+#[derive(Clone, Copy)]
 struct Page {
     k: usize,
     skip: usize,
@@ -211,12 +279,16 @@ fn filtered(
     filter: &str,
     page: Page,
 ) -> ApiResult<SearchReply> {
-    let allowed = snapshot.filter(filter);
-    let allowed =
-        allowed.map_err(|err| ApiError::bad_request(err.to_string()).at("filter"))?;
+    let allowed = allowed(&snapshot, filter)?;
     let query =
         Query { k: page.k, skip: page.skip, radius: page.radius, allowed: Some(&allowed) };
     let codes = Codes::from_words(bits, code).map_err(ApiError::internal)?;
     let found = snapshot.search(&codes, &query, &|_| ()).map_err(ApiError::internal)?;
     Ok((snapshot, found.into_iter().next().unwrap_or_default()))
+}
+
+/// The items that match a filter.
+fn allowed(snapshot: &Snapshot, filter: &str) -> ApiResult<ItemSet> {
+    let allowed = snapshot.filter(filter);
+    allowed.map_err(|err| ApiError::bad_request(err.to_string()).at("filter"))
 }

@@ -61,6 +61,14 @@ impl Change {
         }
     }
 
+    /// The ids that it puts or deletes.
+    fn ids(&self) -> Vec<Id> {
+        match self {
+            Change::Put(items) => items.iter().map(|item| item.id.clone()).collect(),
+            Change::Delete(ids) => ids.clone(),
+        }
+    }
+
     /// Whether the index can take it.
     fn check(&self, snapshot: &Snapshot) -> Result<()> {
         let Change::Put(items) = self else { return Ok(()) };
@@ -157,9 +165,11 @@ impl Committer {
                 Err(err) => reply(Reply::Failed(err)),
             }
         }
+        let changed: Vec<Id> = changes.iter().flat_map(Change::ids).collect();
         match apply(&mut writing.writer, changes) {
             Ok(all) => {
                 self.shared.publish(&writing.writer);
+                (self.shared.changed)(writing.writer.snapshot().commit(), changed);
                 for (reply, applied) in replies.into_iter().zip(all) {
                     reply(Reply::Applied(applied));
                 }

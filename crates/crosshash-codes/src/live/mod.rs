@@ -38,6 +38,7 @@ pub(crate) struct Shared {
     /// The kind of search structure over large parts.
     kind: String,
     warn: Box<dyn Fn(&Error) + Send + Sync>,
+    changed: Box<dyn Fn(u64, Vec<Id>) + Send + Sync>,
 }
 
 struct Writing {
@@ -65,11 +66,20 @@ pub struct Options<'a> {
     pub progress: &'a (dyn Fn(usize) + Sync),
     /// Called with errors of background work; the index works on without it.
     pub warn: Box<dyn Fn(&Error) + Send + Sync>,
+    /// Called for every commit, in their order, with its number and the ids that it put or deleted:
+    /// when readers see the commit, before its changes are acknowledged. For data that are derived
+    /// from the items.
+    pub changed: Box<dyn Fn(u64, Vec<Id>) + Send + Sync>,
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Options { kind: "auto", progress: &|_| (), warn: Box::new(|_| ()) }
+        Options {
+            kind: "auto",
+            progress: &|_| (),
+            warn: Box::new(|_| ()),
+            changed: Box::new(|_, _| ()),
+        }
     }
 }
 
@@ -84,6 +94,7 @@ impl LiveIndex {
             writing: Mutex::new(Writing { writer, suspended: false }),
             kind: options.kind.to_owned(),
             warn: options.warn,
+            changed: options.changed,
         });
         let (jobs, waiting_jobs) = channel();
         let (searches, waiting_searches) = channel();

@@ -1,8 +1,11 @@
 //! `QueryEncoder`: a model with the backbones that its modalities were trained with.
 
+use std::sync::OnceLock;
+
 use crosshash_codes::Codes;
 use rayon::prelude::*;
 
+use super::spelling::Spelling;
 use super::{QueryInput, QueryKind};
 use crate::backbone::{self, FeatureSource, InputKind, Loaded, Weights};
 use crate::data::{Dense, Features, Pictures, Sparse};
@@ -40,6 +43,7 @@ struct ModalityInput {
     name: String,
     kinds: Vec<QueryKind>,
     backbone: InputBackbone,
+    spelling: OnceLock<Spelling>, // built for the first text
 }
 
 /// The backbone of a modality.
@@ -86,7 +90,8 @@ impl QueryEncoder {
                 },
             };
             let kinds = backbone.kinds(is_text);
-            modalities.push(ModalityInput { name: name.to_owned(), kinds, backbone });
+            let (name, spelling) = (name.to_owned(), OnceLock::new());
+            modalities.push(ModalityInput { name, kinds, backbone, spelling });
         }
         let centres = match model.centres() {
             [] => None,
@@ -237,6 +242,11 @@ impl QueryEncoder {
             !matches!(input.backbone, InputBackbone::None)
                 || input.kinds.contains(&QueryKind::Text)
         })
+    }
+
+    /// The known words of a modality, if there is one of this name.
+    pub(super) fn spelling(&self, modality: &str) -> Option<&OnceLock<Spelling>> {
+        Some(&self.modality(modality).ok()?.spelling)
     }
 
     fn modality(&self, modality: &str) -> Result<&ModalityInput> {

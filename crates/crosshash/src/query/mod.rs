@@ -9,6 +9,7 @@
 //! | `drawing.rs` | [`Drawing`]: strokes, rasterised to a picture |
 //! | `items.rs` | items of a file (features, texts, pictures) as input of a modality |
 //! | `centres.rs` | the centres nearest to a code |
+//! | `words.rs`, `spelling.rs` | known and unknown words of a text; similar spellings |
 
 mod centres;
 mod drawing;
@@ -16,9 +17,12 @@ mod encoder;
 mod items;
 mod kind;
 mod select;
+mod spelling;
+mod words;
 
 pub use centres::NearCentre;
 pub use drawing::Drawing;
 pub use encoder::{EncodedQuery, QueryEncoder};
 pub use items::QueryItems;
 pub use kind::{QueryInput, QueryKind};
+pub use words::{QueryWords, UnknownWord};

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::calibrate::NearestDistances;
 use crate::data::emoji;
 use crate::evaluate::Direction;
 use crate::{Error, Result};
@@ -40,6 +41,9 @@ pub struct RunReport {
     pub refit: bool,
     /// The evaluation of every direction.
     pub directions: Vec<DirectionReport>,
+    /// Distances of nearest items, by which weak results are recognised; empty without validation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nearest: Vec<NearestDistances>,
 }
 
 /// The evaluation of one direction, as saved.

@@ -1,5 +1,6 @@
 //! `crosshash search`: the nearest items of an index, or of a trained run.
 
+mod by_words;
 mod output;
 mod queries;
 
@@ -15,6 +16,7 @@ use self::queries::Queries;
 use crate::code_args::CodeArgs;
 use crate::progress::{Progress, say};
 use crate::weight_paths::WeightPaths;
+use crate::word_ranking::By;
 
 /// Below this number of queries a linear scan is faster than building hash tables.
 const MANY_QUERIES: usize = 2000;
@@ -35,6 +37,9 @@ Examples:
     crosshash search run --text \"a dog on the beach\" --target image
     crosshash search run --image cat.jpg --target words
     crosshash search run --drawing sketch.png --target picture
+
+  Items whose texts contain the words, fused with the nearest ones:
+    crosshash search run --text \"red heart\" --target picture --by both
 
   Candidates by Hamming distance, ranked by real-valued queries (one value per bit):
     crosshash search photos.index --rerank outputs.npy -k 10 --candidates 200
@@ -76,6 +81,11 @@ pub(crate) struct Args {
     /// folder, a zip, a tar, a list).
     #[arg(long, value_name = "FILE", conflicts_with = "text")]
     input: Option<PathBuf>,
+
+    /// Rank by meaning (codes), by the words of the items' texts, or by both; with --text [default:
+    /// meaning].
+    #[arg(long, value_name = "RANKING", requires = "text")]
+    by: Option<By>,
 
     /// Modality of the queries [default: the only one that accepts them].
     #[arg(long, value_name = "NAME")]
@@ -135,12 +145,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     {
         bail!("--out {}: the file name must end in .npz", out.display());
     }
-    let (snapshot, queries) = if is_index(&args.place) {
+    let (snapshot, queries, encoder) = if is_index(&args.place) {
         let snapshot = Snapshot::open(&args.place)?;
         let queries = queries::for_index(args, &snapshot)?;
-        (snapshot, queries)
+        (snapshot, queries, None)
     } else if RunDir::is_run(&args.place) {
-        queries::for_run(args)?
+        let (snapshot, queries, encoder) = queries::for_run(args)?;
+        by_words::report_unknown(args, &encoder)?;
+        (snapshot, queries, Some(encoder))
     } else {
         bail!(
             "{} is neither the folder of an index (`crosshash index build`) nor of a finished run \
@@ -156,6 +168,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Query { k, radius: args.radius, skip: args.skip, allowed: allowed.as_ref() };
     let progress = Progress::new("searching", count);
     let done = |done| progress.set(done);
+    let by = args.by.filter(|by| *by != By::Meaning);
+    if let (Some(by), Some(encoder)) = (by, &encoder) {
+        let (found, reasons) =
+            by_words::search(args, by, encoder, &snapshot, &queries, &query)?;
+        drop(progress);
+        return output::print(args, &snapshot, &found, &reasons);
+    }
     let found = match queries {
         Queries::Codes(codes) => snapshot.search(&codes, &query, &done)?,
         Queries::Reals(values) => {
@@ -163,9 +182,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     };
     drop(progress);
-    output::print(args, &snapshot, &found)?;
-    let nothing = found.iter().all(Vec::is_empty);
-    Ok(if nothing { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    output::print(args, &snapshot, &found, &[])
 }
 
 /// Builds the selected index; with `auto` only for enough queries that it pays off.

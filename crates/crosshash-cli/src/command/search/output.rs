@@ -1,6 +1,7 @@
 //! Prints the results of a search: a table, JSON or arrays.
 
 use std::io::Write as _;
+use std::process::ExitCode;
 
 use anyhow::Result;
 use crosshash_codes::format::Id;
@@ -11,7 +12,26 @@ use super::Args;
 use crate::npz::{self, Array};
 use crate::progress::say;
 
-pub(super) fn print(args: &Args, snapshot: &Snapshot, found: &[Vec<Found>]) -> Result<()> {
+/// Prints the hits of every query, with their reasons if there are any. The exit code is 1 if nothing
+/// was found.
+pub(super) fn print(
+    args: &Args,
+    snapshot: &Snapshot,
+    found: &[Vec<Found>],
+    reasons: &[Vec<String>],
+) -> Result<ExitCode> {
+    write_results(args, snapshot, found, reasons)?;
+    let nothing = found.iter().all(Vec::is_empty);
+    Ok(if nothing { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+fn write_results(
+    args: &Args,
+    snapshot: &Snapshot,
+    found: &[Vec<Found>],
+    reasons: &[Vec<String>],
+) -> Result<()> {
+    let reason = |q: usize, rank: usize| reasons.get(q).and_then(|of| of.get(rank));
     if let Some(path) = &args.out {
         npz::write(path, &arrays(found))?;
         say(format!("results of {} queries in {}", found.len(), path.display()));
@@ -20,7 +40,14 @@ pub(super) fn print(args: &Args, snapshot: &Snapshot, found: &[Vec<Found>]) -> R
     let mut out = std::io::stdout().lock();
     if args.json {
         let all = found.iter().enumerate().map(|(q, hits)| to_json(snapshot, q, hits));
-        let all = all.collect::<Result<Vec<Value>>>()?;
+        let mut all = all.collect::<Result<Vec<Value>>>()?;
+        for (q, hits) in found.iter().enumerate() {
+            for rank in 0..hits.len() {
+                if let Some(reason) = reason(q, rank) {
+                    all[q]["hits"][rank]["reason"] = json!(reason);
+                }
+            }
+        }
         writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
         return Ok(());
     }
@@ -31,9 +58,11 @@ pub(super) fn print(args: &Args, snapshot: &Snapshot, found: &[Vec<Found>]) -> R
         for (rank, found) in hits.iter().enumerate() {
             let id = found.id.to_string();
             let score = found.score.map_or(String::new(), |s| format!("  score {s:.3}"));
+            let reason =
+                reason(q, rank).map_or(String::new(), |text| format!("  ({text})"));
             writeln!(
                 out,
-                "{q:>5}  {:>4}  {id:<width$}  {:>8}  {}{score}",
+                "{q:>5}  {:>4}  {id:<width$}  {:>8}  {}{score}{reason}",
                 rank + 1 + args.skip,
                 found.hit.distance,
                 labels(snapshot, found)?.join(", ")

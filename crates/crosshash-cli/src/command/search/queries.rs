@@ -45,16 +45,25 @@ pub(super) fn for_index(args: &Args, snapshot: &Snapshot) -> Result<Queries> {
     Ok(Queries::Codes((format.read)(path, &options)?.codes))
 }
 
-/// The codes of one modality of a run, and the queries, encoded by its model.
-pub(super) fn for_run(args: &Args) -> Result<(Snapshot, Queries)> {
+/// The codes of one modality of a run, the queries, and the model that encoded them.
+pub(super) fn for_run(args: &Args) -> Result<(Snapshot, Queries, QueryEncoder)> {
     let run = RunDir::open(&args.place)?;
     let encoder = QueryEncoder::open(&run, &args.weight_paths.weights())?;
     let model = encoder.model();
     let queries = encoded(args, &encoder)?;
+    let target = target(args, &encoder)?;
+    let file = run.codes(Subset::Database, &target)?;
+    let snapshot = Snapshot::in_memory(file, model.labels())?;
+    Ok((snapshot, queries, encoder))
+}
+
+/// The modality to search in a run.
+pub(super) fn target(args: &Args, encoder: &QueryEncoder) -> Result<String> {
+    let model = encoder.model();
     let target = match &args.target {
         Some(target) => target.clone(),
         None => {
-            let modality = query_modality(args, &encoder)?;
+            let modality = query_modality(args, encoder)?;
             let mut others = model.modalities();
             others.retain(|name| *name != modality);
             match others[..] {
@@ -69,8 +78,7 @@ pub(super) fn for_run(args: &Args) -> Result<(Snapshot, Queries)> {
         let known = model.modalities().join(", ");
         bail!("--target: {target} is not a modality of the run; there are {known}");
     }
-    let file = run.codes(Subset::Database, &target)?;
-    Ok((Snapshot::in_memory(file, model.labels())?, queries))
+    Ok(target)
 }
 
 /// The kind of the queries given by --text, --image or --drawing.
@@ -87,7 +95,7 @@ fn query_kind(args: &Args) -> Option<QueryKind> {
 }
 
 /// The modality of the queries.
-fn query_modality(args: &Args, encoder: &QueryEncoder) -> Result<String> {
+pub(super) fn query_modality(args: &Args, encoder: &QueryEncoder) -> Result<String> {
     let named = args.modality.as_deref();
     if let Some(kind) = query_kind(args) {
         let modality = encoder.select_modality(named, kind).context("--modality")?;

@@ -133,16 +133,33 @@ impl Analyser {
             Cow::Borrowed(text)
         };
         for word in text.unicode_words() {
-            let long =
-                word.chars().nth(self.analysis.min_length.saturating_sub(1)).is_some();
-            let plain = self.analysis.digits || !word.contains(char::is_numeric);
-            if !long || !plain || self.stop_words.contains(word) {
-                continue;
-            }
-            match &self.stemmer {
-                Some(stemmer) => take(&stemmer.stem(word)),
-                None => take(word),
-            }
+            self.term(word, &mut take);
+        }
+    }
+
+    /// Calls `take` with each word of a text that is a term, as it is written, its first byte, and
+    /// its term.
+    pub fn words<'t>(&self, text: &'t str, mut take: impl FnMut(&'t str, usize, &str)) {
+        for (at, written) in text.unicode_word_indices() {
+            let word = if self.analysis.lower_case {
+                Cow::Owned(written.to_lowercase())
+            } else {
+                Cow::Borrowed(written)
+            };
+            self.term(&word, |term| take(written, at, term));
+        }
+    }
+
+    /// Calls `take` with the term of a word, if it is one.
+    fn term(&self, word: &str, mut take: impl FnMut(&str)) {
+        let long = word.chars().nth(self.analysis.min_length.saturating_sub(1)).is_some();
+        let plain = self.analysis.digits || !word.contains(char::is_numeric);
+        if !long || !plain || self.stop_words.contains(word) {
+            return;
+        }
+        match &self.stemmer {
+            Some(stemmer) => take(&stemmer.stem(word)),
+            None => take(word),
         }
     }
 }
@@ -177,6 +194,20 @@ mod tests {
         assert_eq!(terms(&german, "Die Häuser und das Haus"), ["haus", "haus"]);
         let english = Analysis { stem: Some(Language::English), ..Analysis::default() };
         assert_eq!(terms(&english, "running dogs"), ["run", "dog"]);
+    }
+
+    #[test]
+    fn words_are_reported_as_they_are_written() {
+        let text = "Größe, a T-shirt; 3 Кошки — L'été 日本 İstanbul ΟΔΟΣ";
+        for min_length in [1, 2, 3] {
+            let analysis = Analysis { min_length, ..Analysis::default() };
+            let mut found = Vec::new();
+            Analyser::new(&analysis).words(text, |word, at, term| {
+                assert_eq!(&text[at..at + word.len()], word);
+                found.push(term.to_owned());
+            });
+            assert_eq!(found, terms(&analysis, text), "{min_length}");
+        }
     }
 
     #[test]

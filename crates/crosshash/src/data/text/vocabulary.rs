@@ -181,6 +181,16 @@ impl Vocabulary {
         &self.analysis
     }
 
+    /// Whether a term is in the vocabulary, n-grams apart.
+    pub fn contains(&self, term: &str) -> bool {
+        self.terms.contains_key(term)
+    }
+
+    /// Number of training texts that contain a term, n-grams apart; 0 if it is not in the vocabulary.
+    pub fn texts_with(&self, term: &str) -> usize {
+        self.terms.get(term).map_or(0, |known| known.texts)
+    }
+
     /// A term that is not an n-gram, if it is in the vocabulary.
     pub(super) fn term(&self, word: &str) -> Option<Term> {
         self.terms.get(word).copied()

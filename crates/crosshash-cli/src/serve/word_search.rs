@@ -1,0 +1,104 @@
+//! Requests that search by words: what they ask for, and matching words of the results.
+
+use crosshash::QueryWords;
+use crosshash::keywords::QueryTerms;
+use serde::Serialize;
+
+use super::error::{ApiError, ApiResult};
+use super::modality_index::ModalityIndex;
+use super::run::ServedModel;
+use crate::word_ranking::{By, WordQuery};
+
+/// Texts with more characters have a snippet of this length.
+const SNIPPET: usize = 200;
+
+/// What a request asks for. The default is both for texts, if items have words.
+pub(crate) fn word_query(
+    by: Option<By>,
+    text: Option<&str>,
+    target: &ModalityIndex,
+    (k, skip, radius): (usize, usize, Option<u32>),
+) -> ApiResult<WordQuery> {
+    let by = match (by, text) {
+        (None | Some(By::Meaning), None) => By::Meaning,
+        (None, Some(_)) if target.has_words() => By::Both,
+        (None, Some(_)) => By::Meaning,
+        (Some(By::Words), Some(_)) if radius.is_some() => {
+            let message = "a search by words has no distances; omit the radius";
+            return Err(ApiError::bad_request(message).at("radius"));
+        }
+        (Some(by), Some(_)) => by,
+        (Some(_), None) => {
+            let message = "only texts can be searched by words; use \"meaning\"";
+            return Err(ApiError::bad_request(message).at("by"));
+        }
+    };
+    Ok(WordQuery { by, text: text.unwrap_or_default().to_owned(), k, skip, radius })
+}
+
+/// Which words the model knows, if the query is a text of a modality with a vocabulary.
+pub(crate) fn known_words(
+    query: &WordQuery,
+    model: &ServedModel,
+    modality: Option<&str>,
+) -> Option<QueryWords> {
+    let (encoder, modality) = (model.encoder.as_ref()?, modality?);
+    (!query.text.is_empty()).then(|| encoder.words(modality, &query.text)).flatten()
+}
+
+/// Matching words of a text: ranges in UTF-16 code units, as JavaScript counts them.
+#[derive(Serialize)]
+pub(crate) struct WordMarks {
+    pub(crate) highlights: Vec<[usize; 2]>,
+    pub(crate) snippet: Option<SnippetView>,
+}
+
+/// The part of a long text that matches.
+#[derive(Serialize)]
+pub(crate) struct SnippetView {
+    text: String,
+    highlights: Vec<[usize; 2]>,
+}
+
+impl WordMarks {
+    pub(crate) fn new(
+        target: &ModalityIndex,
+        terms: &QueryTerms,
+        text: Option<&str>,
+    ) -> WordMarks {
+        let words = target.open_word_index().filter(|_| !terms.is_empty());
+        let (Some(words), Some(text)) = (words, text) else {
+            return WordMarks { highlights: Vec::new(), snippet: None };
+        };
+        let found = words.keywords.highlights(terms, text);
+        let snippet = found.snippet(text, SNIPPET).map(|snippet| SnippetView {
+            highlights: utf16(&snippet.text, &snippet.ranges),
+            text: snippet.text,
+        });
+        WordMarks { highlights: utf16(text, found.ranges()), snippet }
+    }
+}
+
+/// Byte ranges, ascending, as ranges in UTF-16 code units.
+fn utf16(text: &str, ranges: &[std::ops::Range<usize>]) -> Vec<[usize; 2]> {
+    let (mut byte, mut unit) = (0, 0);
+    let mut to = |at: usize| {
+        unit += text[byte..at].encode_utf16().count();
+        byte = at;
+        unit
+    };
+    ranges.iter().map(|range| [to(range.start), to(range.end)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_counted_as_javascript_counts() {
+        let text = "👩‍🌾 größe 日";
+        let at = text.find("größe").unwrap();
+        let ranges = [at..at + "größe".len(), text.len() - 3..text.len()];
+        assert_eq!(utf16(text, &ranges), [[6, 11], [12, 13]]);
+    }
+}
