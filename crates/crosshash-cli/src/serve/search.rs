@@ -5,15 +5,16 @@ use std::time::Instant;
 
 use axum::Json;
 use axum::extract::{Request, State};
-use crosshash_codes::index::Query;
-use crosshash_codes::live::SearchReply;
-use crosshash_codes::segments::{Found, Snapshot};
-use crosshash_codes::{Bits, Codes};
+use crosshash_codes::index::{ItemSet, Query};
+use crosshash_codes::segments::{Found, Ranking, Snapshot};
+use crosshash_codes::{Codes, live};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::body;
+use super::batch::{self, Results};
+use super::counts::{self, CountsView};
 use super::error::{ApiError, ApiResult};
+use super::fields::ModalityFields;
 use super::item_view::{ItemView, to_hex};
 use super::items::picture_path;
 use super::modality_index::ModalityIndex;
@@ -21,6 +22,7 @@ use super::query::{Centre, QueryRequest, ResolvedQuery, index};
 use super::run::ServedModel;
 use super::state::App;
 use super::timings::{Timings, micros};
+use super::{body, rank};
 
 /// Default number of results per response.
 const DEFAULT_K: usize = 24;
@@ -31,16 +33,22 @@ const MAX_SKIP: usize = 1_000_000;
 #[serde(deny_unknown_fields)]
 struct SearchRequest {
     model: Option<String>,
-    #[serde(default)]
-    query: QueryRequest,
+    query: Option<QueryRequest>,
+    /// Several queries, instead of one.
+    queries: Option<Vec<QueryRequest>>,
     target: Option<String>,
     k: Option<usize>,
     #[serde(default)]
     skip: usize,
     radius: Option<u32>,
     filter: Option<String>,
+    /// The score that orders the hits.
+    rank: Option<String>,
     #[serde(default)]
     explain: Option<bool>,
+    /// Whether labels and fields of the matching items are counted.
+    #[serde(default)]
+    counts: bool,
 }
 
 #[derive(Serialize)]
@@ -49,8 +57,11 @@ pub(crate) struct SearchResponse {
     generation: u64,
     target: String,
     query: QueryInfo,
+    rank: &'static str,
     hits: Vec<Hit>,
     searched: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counts: Option<CountsView>,
     timings_us: Timings,
 }
 
@@ -69,6 +80,7 @@ struct Hit {
     id: String,
     item: u32,
     distance: u32,
+    score: f32,
     code: String,
     labels: Vec<String>,
     shared: Vec<String>,
@@ -77,57 +89,150 @@ struct Hit {
     meta: Map<String, Value>,
 }
 
+/// What all queries of a request have in common.
+pub(super) struct Plan {
+    started: Instant,
+    /// Microseconds to read the request.
+    decoded: u64,
+    model: Arc<ServedModel>,
+    target: Arc<ModalityIndex>,
+    page: Page,
+    filter: Option<String>,
+    rank: Option<String>,
+    explain: bool,
+    counts: bool,
+}
+
 pub(crate) async fn post(
     State(app): State<Arc<App>>,
     request: Request,
-) -> ApiResult<Json<SearchResponse>> {
+) -> ApiResult<Json<Results>> {
     let started = Instant::now();
     let request = read(&app, request).await?;
     let decoded = micros(started);
     let model = app.model(request.model.as_deref())?;
     let page = request.page(&app, &model)?;
-    let SearchRequest { query, target, filter, explain, .. } = request;
+    let SearchRequest { query, queries, target, filter, rank, explain, counts, .. } =
+        request;
+    let queries = batch::queries(query, queries)?;
     let target = target_index(&model, target.as_deref())?;
-    let mut query = query.resolve(&app, &model).await?;
-    let searching = Instant::now();
-    let code = query.code.clone();
-    let (snapshot, hits) = match filter.filter(|text| !text.trim().is_empty()) {
-        None => target.search(code, page.k, page.skip, page.radius).await?,
-        Some(filter) => {
-            let bits = model.bits;
-            let snapshot = target.snapshot();
-            let work = move || filtered(snapshot, bits, code, &filter, page);
-            app.workers.run(work).await??
-        }
+    let plan = Plan {
+        started,
+        decoded,
+        model,
+        target,
+        page,
+        filter: filter.filter(|text| !text.trim().is_empty()),
+        rank,
+        explain: explain.unwrap_or(true),
+        counts,
     };
+    Ok(Json(batch::answer_all(app, Arc::new(plan), queries).await?))
+}
+
+/// Answers one query.
+pub(super) async fn answer(
+    app: Arc<App>,
+    plan: Arc<Plan>,
+    query: QueryRequest,
+) -> ApiResult<SearchResponse> {
+    let (model, target) = (&plan.model, &plan.target);
+    let mut query = query.resolve(&app, model).await?;
+    let searching = Instant::now();
+    let ranking = rank::ranking(plan.rank.as_deref(), &target.snapshot(), &query)?;
+    let reals = rank::reals(model.bits, &query);
+    let code = query.code.clone();
+    let found = if plan.filter.is_none() {
+        let Page { k, skip, radius } = plan.page;
+        let request = live::SearchRequest { k, skip, radius, ranking: Some(ranking) };
+        let (snapshot, hits) = target.search(code.clone(), reals, request).await?;
+        let counts = if plan.counts {
+            let (plan, snapshot) = (Arc::clone(&plan), Arc::clone(&snapshot));
+            let work = move || plan.count(&snapshot, None, &code);
+            Some(app.workers.run(work).await??)
+        } else {
+            None
+        };
+        Answer { snapshot, hits, counts }
+    } else {
+        let worker = Arc::clone(&plan);
+        app.workers.run(move || worker.filtered(code, &reals, ranking)).await??
+    };
+    let Answer { snapshot, hits, counts } = found;
     query.timings.search = micros(searching);
-    query.timings.decode += decoded;
-    let explained =
-        if explain.unwrap_or(true) { query.explaining_labels() } else { Vec::new() };
+    query.timings.decode += plan.decoded;
+    let explained = if plan.explain { query.explaining_labels() } else { Vec::new() };
     let searched = snapshot.len();
     let hit = |found: Found| -> ApiResult<Hit> {
         let (id, item) = (found.id.to_string(), found.hit.item);
-        let view = ItemView::new(&model, &target.modality, &snapshot, item, &id)?;
+        let view = ItemView::new(model, &target.modality, &snapshot, item, &id)?;
         let ItemView { code, labels, text, meta, has_picture } = view;
         let shared = labels.iter().filter(|l| explained.contains(l)).cloned().collect();
         let picture = has_picture.then(|| picture_path(&model.name, &target.modality, &id));
-        let distance = found.hit.distance;
-        Ok(Hit { id, item, distance, code, labels, shared, text, picture, meta })
+        let (distance, score) = (found.hit.distance, found.score.unwrap_or(0.0));
+        Ok(Hit { id, item, distance, score, code, labels, shared, text, picture, meta })
     };
     let hits = hits.into_iter().map(hit).collect::<ApiResult<Vec<Hit>>>()?;
     let ResolvedQuery { modality, code, labels, centres, mut timings, .. } = query;
-    timings.total = micros(started);
+    timings.total = micros(plan.started);
     let code = to_hex(model.bits, &code);
     let query = QueryInfo { modality, code, bits: model.bits.get(), centres, labels };
-    Ok(Json(SearchResponse {
+    Ok(SearchResponse {
         model: model.name.clone(),
         generation: model.number,
         target: target.modality.clone(),
         query,
+        rank: ranking.rank.name(),
         hits,
         searched,
+        counts,
         timings_us: timings,
-    }))
+    })
+}
+
+/// What a search finds.
+struct Answer {
+    snapshot: Arc<Snapshot>,
+    hits: Vec<Found>,
+    counts: Option<CountsView>,
+}
+
+impl Plan {
+    /// Searches the items that match the filter.
+    fn filtered(
+        &self,
+        code: Vec<u64>,
+        reals: &[f32],
+        ranking: Ranking,
+    ) -> ApiResult<Answer> {
+        let snapshot = self.target.snapshot();
+        let fields = ModalityFields { model: &self.model, modality: &self.target.modality };
+        let allowed = snapshot.filter_with(self.filter.as_deref().unwrap_or(""), &fields);
+        let allowed =
+            allowed.map_err(|err| ApiError::bad_request(err.to_string()).at("filter"))?;
+        let Page { k, skip, radius } = self.page;
+        let query = Query { k, skip, radius, allowed: Some(&allowed) };
+        let codes = Codes::from_words(self.model.bits, code).map_err(ApiError::internal)?;
+        let found = snapshot.search_ranked(&codes, reals, ranking, &query, &|_| ());
+        let hits =
+            found.map_err(ApiError::internal)?.into_iter().next().unwrap_or_default();
+        let counts = self
+            .counts
+            .then(|| self.count(&snapshot, Some(&allowed), codes.words()))
+            .transpose()?;
+        Ok(Answer { snapshot, hits, counts })
+    }
+
+    /// Counts labels and fields among the items that pass filter and radius.
+    fn count(
+        &self,
+        snapshot: &Snapshot,
+        allowed: Option<&ItemSet>,
+        code: &[u64],
+    ) -> ApiResult<CountsView> {
+        let within = self.page.radius.map(|radius| (code, radius));
+        counts::count(&self.model, &self.target.modality, snapshot, allowed, within)
+    }
 }
 
 /// Reads a request: JSON, or a form with a picture.
@@ -137,7 +242,7 @@ async fn read(app: &App, request: Request) -> ApiResult<SearchRequest> {
     }
     let (json, picture) = body::form(app, request).await?;
     let mut request: SearchRequest = body::parse(json.as_deref().unwrap_or(b"{}"))?;
-    request.query.upload = Some(picture);
+    request.query.get_or_insert_default().upload = Some(picture);
     Ok(request)
 }
 
@@ -197,26 +302,9 @@ fn target_index(
 }
 
 /// A page of the results.
+#[derive(Clone, Copy)]
 struct Page {
     k: usize,
     skip: usize,
     radius: Option<u32>,
-}
-
-/// Searches the items that match a filter.
-fn filtered(
-    snapshot: Arc<Snapshot>,
-    bits: Bits,
-    code: Vec<u64>,
-    filter: &str,
-    page: Page,
-) -> ApiResult<SearchReply> {
-    let allowed = snapshot.filter(filter);
-    let allowed =
-        allowed.map_err(|err| ApiError::bad_request(err.to_string()).at("filter"))?;
-    let query =
-        Query { k: page.k, skip: page.skip, radius: page.radius, allowed: Some(&allowed) };
-    let codes = Codes::from_words(bits, code).map_err(ApiError::internal)?;
-    let found = snapshot.search(&codes, &query, &|_| ()).map_err(ApiError::internal)?;
-    Ok((snapshot, found.into_iter().next().unwrap_or_default()))
 }

@@ -9,6 +9,7 @@
 //! | `training.rs` | the part of a data set that training code can access |
 //! | `normalise.rs`, `text/` | fitted on training items: means and deviations, vocabularies |
 //! | `manifest.rs`, `open.rs`, `resolve.rs` | from `dataset.toml` to a [`Dataset`] |
+//! | `meta.rs` | the other columns of item tables, for filters |
 //! | `read/` | one file per format |
 //! | `bytes.rs`, `spool.rs`, `limits.rs` | mapped and decompressed bytes, and limits on their size |
 //! | `inspect/`, `import.rs`, `synth.rs` | inspection, proposed manifests, synthetic data |
@@ -26,6 +27,7 @@ pub mod import;
 pub mod inspect;
 mod limits;
 mod manifest;
+mod meta;
 mod modality;
 mod normalise;
 mod open;
@@ -49,6 +51,7 @@ pub use manifest::{
     ArrayFile, Group, GroupId, Items, KeyedArray, LabelSource, MANIFEST, Manifest, Many,
     ModalitySource, Names, SplitSource,
 };
+pub use meta::{ItemMeta, read_meta};
 pub use modality::{Modality, View};
 pub use normalise::{Normaliser, Standardiser};
 pub use open::{LoadedDataset, OpenOptions, open, open_with};

@@ -1,46 +1,108 @@
 //! Prints the results of a search: a table, JSON or arrays.
 
-use std::io::Write as _;
+use std::io::Write;
 
 use anyhow::Result;
 use crosshash_codes::format::Id;
+use crosshash_codes::index::Rank;
 use crosshash_codes::segments::{Found, Snapshot};
 use serde_json::{Value, json};
 
 use super::Args;
+use super::items::Content;
 use crate::npz::{self, Array};
 use crate::progress::say;
 
-pub(super) fn print(args: &Args, snapshot: &Snapshot, found: &[Vec<Found>]) -> Result<()> {
-    if let Some(path) = &args.out {
-        npz::write(path, &arrays(found))?;
-        say(format!("results of {} queries in {}", found.len(), path.display()));
-        return Ok(());
-    }
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        let all = found.iter().enumerate().map(|(q, hits)| to_json(snapshot, q, hits));
-        let all = all.collect::<Result<Vec<Value>>>()?;
-        writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
-        return Ok(());
-    }
-    let widest = found.iter().flatten().map(|found| found.id.to_string().chars().count());
-    let width = widest.max().unwrap_or(0).max(4);
-    writeln!(out, "query  rank  {:<width$}  distance  labels", "id")?;
-    for (q, hits) in found.iter().enumerate() {
-        for (rank, found) in hits.iter().enumerate() {
-            let id = found.id.to_string();
-            let score = found.score.map_or(String::new(), |s| format!("  score {s:.3}"));
-            writeln!(
-                out,
-                "{q:>5}  {:>4}  {id:<width$}  {:>8}  {}{score}",
-                rank + 1 + args.skip,
-                found.hit.distance,
-                labels(snapshot, found)?.join(", ")
-            )?;
+/// The longest text of a table in characters.
+const LONGEST_TEXT: usize = 60;
+
+/// What is printed with the hits.
+pub(super) struct Results<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) content: &'a Content,
+    pub(super) rank: Rank,
+}
+
+impl Results<'_> {
+    /// Prints the hits of queries with these names.
+    pub(super) fn print(
+        &self,
+        args: &Args,
+        names: &[String],
+        found: &[Vec<Found>],
+    ) -> Result<()> {
+        if let Some(path) = &args.out {
+            npz::write(path, &arrays(found))?;
+            say(format!("results of {} queries in {}", found.len(), path.display()));
+            return Ok(());
         }
+        let mut out = std::io::stdout().lock();
+        if args.json {
+            let all = names.iter().zip(found).map(|(name, hits)| self.to_json(name, hits));
+            let all = all.collect::<Result<Vec<Value>>>()?;
+            writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+            return Ok(());
+        }
+        for (nth, (name, hits)) in names.iter().zip(found).enumerate() {
+            if nth > 0 {
+                writeln!(out)?;
+            }
+            writeln!(out, "query {}, ranked by {}", short(name), self.rank.name())?;
+            self.table(&mut out, args.skip, hits)?;
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn table(&self, out: &mut impl Write, skip: usize, hits: &[Found]) -> Result<()> {
+        let widest = hits.iter().map(|found| found.id.to_string().chars().count());
+        let width = widest.max().unwrap_or(0).max(4);
+        writeln!(out, "rank  {:<width$}  distance  score  labels; text; file", "id")?;
+        for (rank, found) in hits.iter().enumerate() {
+            let mut shown = vec![labels(self.snapshot, found)?.join(", ")];
+            shown.extend(self.content.text(self.snapshot, found)?.map(|text| short(&text)));
+            shown.extend(self.content.file(found));
+            shown.retain(|text| !text.is_empty());
+            let line = format!(
+                "{:>4}  {:<width$}  {:>8}  {:>5.3}  {}",
+                rank + 1 + skip,
+                found.id.to_string(),
+                found.hit.distance,
+                found.score.unwrap_or(0.0),
+                shown.join("; ")
+            );
+            writeln!(out, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+
+    fn to_json(&self, name: &str, hits: &[Found]) -> Result<Value> {
+        let hit = |found: &Found| -> Result<Value> {
+            let id = match &found.id {
+                Id::Number(number) => json!(number),
+                Id::Name(name) => json!(name),
+            };
+            Ok(json!({
+                "id": id,
+                "distance": found.hit.distance,
+                "score": found.score,
+                "labels": labels(self.snapshot, found)?,
+                "text": self.content.text(self.snapshot, found)?,
+                "file": self.content.file(found),
+            }))
+        };
+        let hits = hits.iter().map(hit).collect::<Result<Vec<Value>>>()?;
+        Ok(json!({ "query": name, "rank": self.rank.name(), "hits": hits }))
+    }
+}
+
+/// A text on one line, cut after some characters.
+fn short(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= LONGEST_TEXT {
+        return line;
+    }
+    let cut: String = line.chars().take(LONGEST_TEXT - 3).collect();
+    format!("{}...", cut.trim_end())
 }
 
 fn labels(snapshot: &Snapshot, found: &Found) -> Result<Vec<String>> {
@@ -49,26 +111,6 @@ fn labels(snapshot: &Snapshot, found: &Found) -> Result<Vec<String>> {
         None => label.to_string(),
     };
     Ok(snapshot.labels(found.hit.item)?.into_iter().map(name).collect())
-}
-
-fn to_json(snapshot: &Snapshot, q: usize, hits: &[Found]) -> Result<Value> {
-    let hit = |found: &Found| -> Result<Value> {
-        let id = match &found.id {
-            Id::Number(number) => json!(number),
-            Id::Name(name) => json!(name),
-        };
-        let mut value = json!({
-            "id": id,
-            "distance": found.hit.distance,
-            "labels": labels(snapshot, found)?,
-        });
-        if let Some(score) = found.score {
-            value["score"] = json!(score);
-        }
-        Ok(value)
-    };
-    let hits = hits.iter().map(hit).collect::<Result<Vec<Value>>>()?;
-    Ok(json!({ "query": q, "hits": hits }))
 }
 
 /// Matrices with as many columns as the longest result list.
