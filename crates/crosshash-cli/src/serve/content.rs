@@ -79,7 +79,7 @@ impl DatasetContent {
                 let Some(&k) = by_id.get(plain) else { return Vec::new() };
                 let fields = [("group", items[k].group), ("subgroup", items[k].subgroup)];
                 let field = |(name, text): (&str, &str)| {
-                    (name.into(), FieldValue::Text(text.into()))
+                    (name.to_owned(), FieldValue::Text(text.to_owned()))
                 };
                 fields.map(field).to_vec()
             }

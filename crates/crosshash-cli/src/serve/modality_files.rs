@@ -2,10 +2,11 @@
 //! model and its codes.
 //!
 //! An index contains the codes of the run (flag [`SEED`]) and the inserted items with their
-//! payloads; and the outputs of all of them, if the run has outputs. When the model has changed, a new index is built: from the codes of the run without
-//! those that were replaced or deleted, and from the inserted items, encoded again by the new
-//! model. Items that it cannot encode are kept hidden, with their payloads. Commit numbers
-//! continue, so the newest index is the one with the highest number, whatever model comes back.
+//! payloads; and the outputs of all of them, if the run has outputs. When the model has changed, a
+//! new index is built: from the codes of the run without those that were replaced or deleted, and
+//! from the inserted items, encoded again by the new model. Items that it cannot encode are kept
+//! hidden, with their payloads. Commit numbers continue, so the newest index is the one with the
+//! highest number, whatever model comes back.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

@@ -64,7 +64,6 @@ pub(crate) enum Scorer {
 impl Scorer {
     /// A query with its real outputs, one per bit.
     pub(crate) fn new(rank: Rank, bits: Bits, outputs: &[f32]) -> Result<Scorer> {
-        #[expect(clippy::cast_precision_loss, reason = "at most 1024 bits")]
         let count = bits.get() as f64;
         if rank == Rank::Hamming {
             return Ok(Scorer::Hamming { bits: count });

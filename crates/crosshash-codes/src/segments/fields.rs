@@ -259,7 +259,7 @@ mod tests {
         ItemBatch {
             ids: Some(Ids::Numbers(rows.iter().map(|row| row.0).collect())),
             labels: Some(
-                Labels::from_indices(2, rows.iter().map(|row| [(row.0 % 2) as u32]))
+                Labels::from_indices(2, rows.iter().map(|row| [u32::from(row.0 % 2 == 1)]))
                     .unwrap(),
             ),
             payloads: Some(rows.iter().map(|row| row.1.as_bytes().into()).collect()),

@@ -99,7 +99,7 @@ impl Change {
         let mut change = from.change(bits)?;
         if outputs {
             let bytes = from.bytes(change.items.len() * bits.get())?;
-            let values = bytemuck::cast_slice(bytes).to_vec();
+            let values = bytemuck::cast_slice::<u8, i8>(bytes).to_vec();
             change.items.outputs = Some(Outputs::from_bytes(bits, values)?);
         }
         if !from.rest.is_empty() {

@@ -1,5 +1,7 @@
 //! The queries of a search: codes from a file, or items encoded by the model of a run.
 
+use std::path::PathBuf;
+
 use anyhow::{Context as _, Result, bail};
 use crosshash::encode::signs;
 use crosshash::{Encoder as _, QueryEncoder, QueryKind, RunDir, Subset};
@@ -152,28 +154,26 @@ fn encoded(args: &Args, encoder: &QueryEncoder) -> Result<Queries> {
         return Queries::from_reals(model.bits(), reals, None);
     }
     let modality = query_modality(args, encoder)?;
-    let mut names: Option<Vec<String>> = None;
-    let features = match (&args.input, query_kind(args)) {
+    let (features, names) = match (&args.input, query_kind(args)) {
         (Some(path), _) => {
             let weights = args.weight_paths.weights();
             let items = ExtractArgs::default().with_extractor(weights, |extractor| {
                 encoder.items(&modality, path, extractor)
             })?;
-            names = items.ids;
-            items.features
+            (items.features, items.ids)
         }
         (None, None) => {
             bail!("no queries: specify --text, --image, --drawing, --input or --codes")
         }
         (None, Some(QueryKind::Text)) => {
-            names = Some(args.text.clone());
-            encoder.texts(&modality, &args.text)?
+            (encoder.texts(&modality, &args.text)?, Some(args.text.clone()))
         }
         (None, Some(_)) => {
-            let paths = args.image.iter().chain(&args.drawing);
-            names = Some(paths.clone().map(|path| path.display().to_string()).collect());
-            let files = paths.map(|path| Ok(fs_err::read(path)?)).collect::<Result<_>>()?;
-            encoder.pictures(&modality, files)?
+            let paths: Vec<&PathBuf> = args.image.iter().chain(&args.drawing).collect();
+            let names = paths.iter().map(|path| path.display().to_string()).collect();
+            let files = paths.iter().map(|path| Ok(fs_err::read(path)?));
+            let files = files.collect::<Result<_>>()?;
+            (encoder.pictures(&modality, files)?, Some(names))
         }
     };
     let progress = Progress::new("encoding", features.len());

@@ -170,7 +170,6 @@ impl Operand<'_> {
                 text == self.text
                     || self.instant.is_some_and(|own| instant(text) == Some(own))
             }
-            #[expect(clippy::float_cmp, reason = "the number that was typed is meant")]
             FieldValue::Number(number) => self.number == Some(*number),
             FieldValue::Bool(boolean) => self.boolean == Some(*boolean),
             FieldValue::List(list) => list.iter().any(|value| self.equals(value)),
