@@ -496,7 +496,7 @@ fn unknown_sections_are_ignored_if_they_are_optional() {
         let at = (32..end)
             .step_by(40)
             .find(|&at| {
-                [8, 64].contains(&u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()))
+                [8, 65].contains(&u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()))
             })
             .unwrap();
         bytes[at..at + 4].copy_from_slice(&kind.to_le_bytes());
@@ -507,11 +507,11 @@ fn unknown_sections_are_ignored_if_they_are_optional() {
         Snapshot::open(dir.path())
     };
     assert_eq!(write(8, 0).unwrap().flags(0), SEED);
-    let optional = write(64, 1).unwrap();
+    let optional = write(65, 1).unwrap();
     optional.verify().unwrap();
     assert_eq!((optional.len(), optional.flags(0)), (3, 0));
-    let err = write(64, 0).err().unwrap().to_string();
-    assert!(err.contains("unknown section kind 64"), "{err}");
+    let err = write(65, 0).err().unwrap().to_string();
+    assert!(err.contains("unknown section kind 65"), "{err}");
 }
 
 /// An index of the previous version is refused with its version.
