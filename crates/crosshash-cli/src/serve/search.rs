@@ -153,12 +153,12 @@ pub(super) async fn answer(
         } else {
             None
         };
-        Answer { snapshot, hits, counts }
+        Outcome { snapshot, hits, counts }
     } else {
         let worker = Arc::clone(&plan);
         app.workers.run(move || worker.filtered(code, &reals, ranking)).await??
     };
-    let Answer { snapshot, hits, counts } = found;
+    let Outcome { snapshot, hits, counts } = found;
     query.timings.search = micros(searching);
     query.timings.decode += plan.decoded;
     let explained = if plan.explain { query.explaining_labels() } else { Vec::new() };
@@ -191,7 +191,7 @@ pub(super) async fn answer(
 }
 
 /// What a search finds.
-struct Answer {
+struct Outcome {
     snapshot: Arc<Snapshot>,
     hits: Vec<Found>,
     counts: Option<CountsView>,
@@ -204,7 +204,7 @@ impl Plan {
         code: Vec<u64>,
         reals: &[f32],
         ranking: Ranking,
-    ) -> ApiResult<Answer> {
+    ) -> ApiResult<Outcome> {
         let snapshot = self.target.snapshot();
         let fields = ModalityFields { model: &self.model, modality: &self.target.modality };
         let allowed = snapshot.filter_with(self.filter.as_deref().unwrap_or(""), &fields);
@@ -220,7 +220,7 @@ impl Plan {
             .counts
             .then(|| self.count(&snapshot, Some(&allowed), codes.words()))
             .transpose()?;
-        Ok(Answer { snapshot, hits, counts })
+        Ok(Outcome { snapshot, hits, counts })
     }
 
     /// Counts labels and fields among the items that pass filter and radius.
