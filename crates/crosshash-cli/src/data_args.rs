@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use crosshash::Model;
 use crosshash::backbone::Weights;
-use crosshash::data::{self, LoadedDataset, OpenOptions};
+use crosshash::data::{self, ItemMeta, LoadedDataset, OpenOptions};
 use crosshash::extract::Extracted;
 use crosshash::featurize::{FeatureCallback, FeatureExtractor, FeatureJob};
 
@@ -50,6 +50,18 @@ pub(crate) fn open_within_limits(
     data: &Path,
     root: Option<&Path>,
 ) -> Result<LoadedDataset> {
+    Ok(data::open_with(data, &open_options(root)?)?)
+}
+
+/// Reads the other columns of the item tables of a data set, within the same limits.
+pub(crate) fn meta_within_limits(
+    data: &Path,
+    root: Option<&Path>,
+) -> Result<Vec<(String, ItemMeta)>> {
+    Ok(data::read_meta(data, &open_options(root)?)?)
+}
+
+fn open_options(root: Option<&Path>) -> Result<OpenOptions> {
     const VARIABLE: &str = "CROSSHASH_MAX_SPOOL_GIB";
     let mut options = OpenOptions { root: root.map(Path::to_owned), ..Default::default() };
     if let Some(text) = std::env::var_os(VARIABLE) {
@@ -59,7 +71,7 @@ pub(crate) fn open_within_limits(
         })?;
         options.limits.max_spooled = u64::from(gib) << 30;
     }
-    Ok(data::open_with(data, &options)?)
+    Ok(options)
 }
 
 impl DataArgs {

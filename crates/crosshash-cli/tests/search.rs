@@ -73,7 +73,11 @@ fn an_index_is_built_changed_searched_and_exported() {
         pairs(&[("0", 0), ("3", 1), ("2", 2)])
     );
     let (table, _) = ends(0, &["search", &index, "--codes", &query, "-k", "1"]);
-    assert!(table.ends_with("    0     1  0            0  sea, red car\n"), "{table}");
+    assert_eq!(
+        table,
+        "query 0, ranked by hamming\nrank  id    distance  score  labels; text; file\n   1  0            \
+         0  1.000  sea, red car\n"
+    );
 
     // change it
     let new = path(dir.path(), "new.jsonl");
@@ -132,7 +136,19 @@ fn errors_exit_with_2_and_suggest_a_remedy() {
     let err = refused(&["index", "build", &index, "--codes", &query]);
     assert!(err.contains("is already an index; use `crosshash index add`"), "{err}");
     let err = refused(&["search", &index, "--codes", &query, "--filter", "label = 3"]);
-    assert!(err.contains("filter: label 3 is out of range, there are 0 labels"), "{err}");
+    assert!(
+        err.contains("filter, character 9: label 3 is out of range, there are 0 labels"),
+        "{err}"
+    );
+    let err = refused(&["search", &index, "--codes", &query, "--filter", "price < 3"]);
+    assert!(err.contains("no item has the field \"price\""), "{err}");
+    let err = refused(&["search", &index, "--codes", &query, "--rank", "outputs"]);
+    assert!(err.contains("the index stores no outputs"), "{err}");
+    let err = refused(&["search", &index, "--codes", &query, "--rank", "cosine"]);
+    assert!(err.contains("use hamming, asymmetric or outputs"), "{err}");
+    let err =
+        refused(&["index", "build", &nowhere, "--codes", &query, "--outputs", "int8"]);
+    assert!(err.contains("q.outputs.npy does not exist"), "{err}");
     let err = refused(&["search", &index, "--codes", &query, "--index", "hnsw"]);
     assert!(err.contains("try one of: scan, mih-lean, mih, cluster-lists, auto"), "{err}");
     let err = refused(&["search", &index, "--text", "a dog"]);
@@ -220,7 +236,28 @@ fn arrays_for_numpy_and_real_valued_queries() {
     let hits = found[0]["hits"].as_array().unwrap();
     let ids: Vec<&str> = hits.iter().map(|hit| hit["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["c", "b\u{e9}", "a"]);
-    assert!((hits[0]["score"].as_f64().unwrap() - 3.64).abs() < 1e-4);
+    // 3.64 over the lengths of the query and of the signs
+    let wanted = 3.64 / ((9.25_f64 + 0.0014).sqrt() * 4.0);
+    assert!((hits[0]["score"].as_f64().unwrap() - wanted).abs() < 1e-4);
+    assert_eq!(
+        (&found[0]["rank"], &found[0]["query"]),
+        (&"asymmetric".into(), &"0".into())
+    );
+
+    // stored outputs decide between items of the same code
+    let (full, outputs) = (path(dir.path(), "full.index"), path(dir.path(), "o.npy"));
+    let mut rows = vec![-1.0_f32; 48];
+    (rows[0], rows[17], rows[32], rows[33]) = (9.0, 9.0, 9.0, 0.5);
+    npy::write_matrix(outputs.as_ref(), 3, 16, rows).unwrap();
+    ends(0, &["index", "build", &full, "--codes", &items, "--outputs", &outputs]);
+    let (info, _) = ends(0, &["index", "info", &full]);
+    assert!(info.contains("outputs   int8, 16 bytes per item"), "{info}");
+    let (found, _) = ends(0, &["search", &full, "--rerank", &reals, "--json"]);
+    let found: Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(found[0]["rank"], "outputs");
+    let hits = found[0]["hits"].as_array().unwrap();
+    let ids: Vec<&str> = hits.iter().map(|hit| hit["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["b\u{e9}", "c", "a"]);
 }
 
 #[expect(clippy::print_stderr, reason = "a part that is left out must say so")]
@@ -283,12 +320,25 @@ fn words_find_the_items_of_a_run() {
             "-k",
             "5",
             "--json",
-            "--asymmetric",
+            "--rank",
+            "asymmetric",
         ],
     );
     let again: Value = serde_json::from_str(&again).unwrap();
     assert_eq!(again.as_array().unwrap().len(), 2);
     assert!(again[0]["hits"][0]["score"].is_number());
+    assert_eq!((&again[0]["query"], &again[1]["query"]), (&"w1 w2".into(), &"w3".into()));
+    assert_eq!(
+        (&found[0]["rank"], &again[0]["rank"]),
+        (&"outputs".into(), &"asymmetric".into())
+    );
+    // items are shown with their texts, here those of the same id
+    assert!(found[0]["hits"][0]["text"].as_str().unwrap().contains('w'), "{found}");
+    let codes = path(Path::new(&run), "codes/database.photo.codes");
+    let index = path(dir.path(), "photo.index");
+    ends(0, &["index", "build", &index, "--codes", &codes, "--outputs", "int8"]);
+    let (table, _) = ends(0, &["search", &index, "--codes", &codes, "-k", "1"]);
+    assert!(table.starts_with("query ") && table.contains("ranked by outputs"), "{table}");
     ends(0, &["search", &run, "--text", "w1", "--target", "words", "-k", "1"]);
     let (_, err) = ends(2, &["search", &run, "--text", "w1", "--target", "sound"]);
     assert!(

@@ -134,6 +134,8 @@ fn every_path_matches_the_openapi_document() {
     let document = json(200, client.get("/openapi.json"));
     assert_eq!(document["openapi"], "3.1.0");
     let search = json!({"query": {"text": "cat"}, "target": "picture", "k": 3});
+    let several = json!({"queries": [{"text": "cat"}, {"text": "dog"}], "target": "picture",
+                         "rank": "asymmetric", "counts": true, "filter": "exists(group)"});
     let found = json(200, post(&mut client, "/v1/search", &search));
     let id = found["hits"][0]["id"].as_str().unwrap().to_owned();
     let item = json!({"modality": "words", "items": [{"id": "mine", "text": "a tabby cat", "meta": {"by": "me"}}]});
@@ -156,6 +158,7 @@ fn every_path_matches_the_openapi_document() {
         ("/v1/models/{model}/reload", "post", "/v1/models/small/reload".into(), None, 200),
         ("/v1/models/{model}/reload", "post", "/v1/models/other/reload".into(), None, 404),
         ("/v1/search", "post", "/v1/search".into(), body(&search), 200),
+        ("/v1/search", "post", "/v1/search".into(), body(&several), 200),
         ("/v1/search", "post", "/v1/search".into(), Some("{".into()), 400),
         ("/v1/encode", "post", "/v1/encode".into(), body(&encode), 200),
         ("/v1/encode", "post", "/v1/encode".into(), Some("{}".into()), 400),
@@ -259,7 +262,8 @@ fn queries_of_every_kind_return_the_expected_items() {
     // an item finds itself, at no distance, with its labels shared
     let cat = "1f408";
     let ask = |client: &mut Client, query: Value, target: &str| {
-        let body = json!({"query": query, "target": target, "k": 1000});
+        let body =
+            json!({"query": query, "target": target, "k": 1000, "rank": "hamming"});
         json(200, post(client, "/v1/search", &body))
     };
     let by_item =
@@ -289,7 +293,7 @@ fn queries_of_every_kind_return_the_expected_items() {
             == h["distance"].as_u64().unwrap())
     );
     let page =
-        json!({"query": {"code": own["code"]}, "target": "picture", "k": 5, "skip": 7});
+        json!({"query": {"code": own["code"]}, "target": "picture", "k": 5, "skip": 7, "rank": "hamming"});
     let page = json(200, post(&mut client, "/v1/search", &page));
     assert_eq!(
         page["hits"].as_array().unwrap()[..],
@@ -353,7 +357,7 @@ fn queries_of_every_kind_return_the_expected_items() {
     assert_eq!(encoded["outputs"].as_array().unwrap().len(), 32);
     // radius and filter
     let label = own["labels"][0].as_str().unwrap();
-    let some = json!({"query": {"code": own["code"]}, "target": "picture", "k": 1000, "radius": 6, "filter": format!("label in ('{label}')")});
+    let some = json!({"query": {"code": own["code"]}, "target": "picture", "k": 1000, "radius": 6, "rank": "hamming", "filter": format!("label in ('{label}')")});
     let some = json(200, post(&mut client, "/v1/search", &some));
     let fits = |hit: &&Value| {
         let near = hit["distance"].as_u64().unwrap() <= 6;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crosshash_codes::format::CodeFile;
-use crosshash_codes::segments::Writer;
+use crosshash_codes::segments::{NewIndex, Writer};
 use crosshash_codes::{Bits, Codes};
 use serde_json::{Value, json};
 use serving::{Client, Server, json, refused, run, train};
@@ -236,6 +236,10 @@ fn models_that_are_restored_keep_every_inserted_item() {
             assert_eq!(kept["text"], format!("thing number {n}"), "{when}");
         }
         assert_eq!(item(client, "1f436")["text"], "not a dog any more", "{when}");
+        // its stored outputs are those of the model that encodes the query
+        let own = json!({"query": {"text": "thing number 3"}, "target": "words", "filter": "id = mine3", "rank": "outputs"});
+        let own = json(200, client.json("POST", "/v1/search", &own.to_string()));
+        assert!(own["hits"][0]["score"].as_f64().unwrap() > 0.9999, "{when}: {own}");
         refused(404, client.get("/v1/items/1f408?modality=words"));
         refused(404, client.get("/v1/items/mine9?modality=words"));
     };
@@ -281,14 +285,26 @@ fn wait(mut done: impl FnMut() -> bool) {
     }
 }
 
-/// An index without a model; ids are numbers.
+/// An index without a model, with outputs; ids are numbers.
 fn index(folder: &Path) {
     let words = (0..2000_u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let codes = Codes::from_words(Bits::new(64).unwrap(), words).unwrap();
-    Writer::create(folder, Bits::new(64).unwrap(), &[])
-        .unwrap()
-        .insert(CodeFile::new(codes))
-        .unwrap();
+    let new = NewIndex {
+        bits: codes.bits(),
+        label_names: &[],
+        outputs: true,
+        after_commit: 0,
+    };
+    Writer::create_with(folder, new).unwrap().insert(CodeFile::new(codes)).unwrap();
+}
+
+/// The stored outputs of an item are the signs of its code.
+fn agrees(client: &mut Client, id: u64, item: &[u8]) {
+    let item: Value = serde_json::from_slice(item).unwrap();
+    let body = json!({"query": {"code": item["code"]}, "filter": format!("id = {id}")});
+    let found = json(200, client.json("POST", "/v1/search", &body.to_string()));
+    assert_eq!(found["rank"], "outputs");
+    assert!((found["hits"][0]["score"].as_f64().unwrap() - 1.0).abs() < 1e-6, "{found}");
 }
 
 /// Inserts from several connections, kill -9 at any moment: acknowledged changes persist. More
@@ -323,6 +339,9 @@ fn kill_9_under_inserts_loses_nothing_acknowledged() {
                 "round {round}: {id} is {now:?}, acknowledged was {text:?}"
             );
             *text = now;
+            if text.is_some() {
+                agrees(&mut client, *id, &reply.body);
+            }
         }
         pending.lock().unwrap().clear();
         if round == rounds {

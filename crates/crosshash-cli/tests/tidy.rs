@@ -79,7 +79,7 @@ const TABLES: [(&str, &str, &[&str]); 7] = [
     (
         "crates/crosshash-codes/src/index",
         "INDEXES",
-        &["filter", "huge_vec", "items", "rerank", "top"],
+        &["filter", "huge_vec", "items", "rank", "top"],
     ),
     ("crates/crosshash-codes/src/exchange", "FORMATS", &["ids"]),
     (

@@ -4,7 +4,8 @@
 //! This is the lowest crate of crosshash. It knows integers and slices, no tensors and no method
 //! names, so that codes of any origin are evaluated by the same code.
 //!
-//! - [`Codes`], [`Labels`]: packed codes and multi-hot labels; [`format`] and [`exchange`]: files
+//! - [`Codes`], [`Labels`], [`Outputs`]: packed codes, multi-hot labels, real outputs as bytes;
+//!   [`format`] and [`exchange`]: files
 //! - [`index`]: exact Hamming search over codes in memory
 //! - [`segments`]: items with ids, labels and payloads, in memory
 //!   ([`Snapshot::in_memory`](segments::Snapshot::in_memory)) or in a folder
@@ -51,6 +52,7 @@ mod labels;
 pub mod live;
 mod map;
 pub mod npy;
+mod outputs;
 #[cfg(test)]
 mod proptests;
 pub mod read;
@@ -62,3 +64,4 @@ pub use codes::{BitOrder, Bits, Codes};
 pub use error::{Error, Result};
 pub use labels::Labels;
 pub use map::MappedFile;
+pub use outputs::Outputs;

@@ -73,6 +73,7 @@ fn new_item(row: &Row) -> NewItem {
         code: vec![u64::from(row.code)],
         labels: vec![row.label],
         payload: row.payload.clone(),
+        outputs: None,
     }
 }
 
@@ -181,6 +182,7 @@ fn in_memory(list: &[Row]) -> Snapshot {
         ),
         payloads: Some(list.iter().map(|row| row.payload.clone().into()).collect()),
         flags: None,
+        outputs: None,
     };
     Snapshot::in_memory(items, &label_names()).unwrap()
 }
@@ -252,8 +254,13 @@ fn many_threads_change_and_search() {
     assert!(matches!(index.apply(Change::Delete(vec![name(0)])), Reply::Suspended));
     index.resume();
     assert_eq!(applied(index.apply(Change::Delete(vec![name(0)]))).deleted, 1);
-    let wrong =
-        NewItem { id: Id::Number(1), code: vec![0], labels: vec![], payload: vec![] };
+    let wrong = NewItem {
+        id: Id::Number(1),
+        code: vec![0],
+        labels: vec![],
+        payload: vec![],
+        outputs: None,
+    };
     assert!(matches!(index.apply(Change::Put(vec![wrong])), Reply::Failed(_)));
 }
 
@@ -270,6 +277,7 @@ fn compaction_drops_deleted_payloads_and_keeps_hidden_items() {
             ids.clone().map(|id| format!("{text} {id}").into_bytes().into()).collect(),
         ),
         flags: Some(ids.map(|_| flags).collect()),
+        outputs: None,
     };
     writer.insert(batch(0..10, SEED, "secret")).unwrap();
     writer.insert(batch(20..22, HIDDEN, "hidden")).unwrap();
@@ -343,6 +351,7 @@ fn filled(folder: &Path) {
         ),
         payloads: Some(ids.iter().map(|id| vec![*id; usize::from(*id)].into()).collect()),
         flags: Some(vec![flags; ids.len()]),
+        outputs: None,
     };
     writer.insert(batch(&[9, 2, 7, 30, 11], SEED)).unwrap();
     writer.flush().unwrap();
@@ -487,7 +496,7 @@ fn unknown_sections_are_ignored_if_they_are_optional() {
         let at = (32..end)
             .step_by(40)
             .find(|&at| {
-                [8, 64].contains(&u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()))
+                [8, 65].contains(&u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()))
             })
             .unwrap();
         bytes[at..at + 4].copy_from_slice(&kind.to_le_bytes());
@@ -498,11 +507,11 @@ fn unknown_sections_are_ignored_if_they_are_optional() {
         Snapshot::open(dir.path())
     };
     assert_eq!(write(8, 0).unwrap().flags(0), SEED);
-    let optional = write(64, 1).unwrap();
+    let optional = write(65, 1).unwrap();
     optional.verify().unwrap();
     assert_eq!((optional.len(), optional.flags(0)), (3, 0));
-    let err = write(64, 0).err().unwrap().to_string();
-    assert!(err.contains("unknown section kind 64"), "{err}");
+    let err = write(65, 0).err().unwrap().to_string();
+    assert!(err.contains("unknown section kind 65"), "{err}");
 }
 
 /// An index of the previous version is refused with its version.

@@ -1,4 +1,4 @@
-//! Texts and pictures of the items of a data set.
+//! Texts, pictures and fields of the items of a data set.
 
 use std::collections::HashMap;
 use std::io::{BufReader, Read as _};
@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
-use crosshash::data::{Dataset, Features, Modality, PicturePlace, emoji};
+use crosshash::data::{Dataset, Features, ItemMeta, Modality, PicturePlace, emoji};
+use crosshash_codes::index::FieldValue;
 
 /// Maximum size of a picture file in bytes.
 const MAX_BYTES: u64 = 64 << 20;
@@ -27,6 +28,8 @@ pub(crate) struct Data {
     by_id: Vec<HashMap<String, usize>>,
     /// By modality: the first item of every pair key.
     by_key: Vec<HashMap<String, usize>>,
+    /// The other columns of the item tables, by modality.
+    meta: HashMap<String, ItemMeta>,
     /// LoadedDataset archives.
     archives: Mutex<HashMap<PathBuf, zip::ZipArchive<BufReader<std::fs::File>>>>,
 }
@@ -40,11 +43,12 @@ impl DatasetContent {
             return Ok(DatasetContent::Emoji { by_id: by_id.collect(), items });
         }
         let dataset = crate::data_args::open_within_limits(path, root)?.dataset;
+        let meta = crate::data_args::meta_within_limits(path, root)?.into_iter().collect();
         let numbered = |ids: &[String]| ids.iter().cloned().zip(0..).collect();
         let by_id = dataset.modalities().iter().map(|m| numbered(m.ids())).collect();
         let by_key = dataset.modalities().iter().map(first_of_keys).collect();
         let archives = Mutex::default();
-        Ok(DatasetContent::Data(Box::new(Data { dataset, by_id, by_key, archives })))
+        Ok(DatasetContent::Data(Box::new(Data { dataset, by_id, by_key, meta, archives })))
     }
 
     /// What the items of a modality contain: picture, text or none.
@@ -80,6 +84,28 @@ impl DatasetContent {
         }
     }
 
+    /// The fields of an item: the other columns of its table.
+    pub(crate) fn fields(&self, modality: &str, id: &str) -> Vec<(String, FieldValue)> {
+        match self {
+            DatasetContent::Nothing => Vec::new(),
+            DatasetContent::Emoji { items, by_id } => {
+                let plain = id.strip_suffix("-icon").unwrap_or(id);
+                let Some(&k) = by_id.get(plain) else { return Vec::new() };
+                let fields = [("group", items[k].group), ("subgroup", items[k].subgroup)];
+                let field = |(name, text): (&str, &str)| {
+                    (name.to_owned(), FieldValue::Text(text.to_owned()))
+                };
+                fields.map(field).to_vec()
+            }
+            DatasetContent::Data(data) => {
+                let fields = data.meta.get(modality).map(|meta| meta.fields(id));
+                let owned =
+                    |(name, value): (&str, &FieldValue)| (name.to_owned(), value.clone());
+                fields.into_iter().flatten().map(owned).collect()
+            }
+        }
+    }
+
     /// The file of an item's picture, if it has one.
     pub(crate) fn picture(&self, modality: &str, id: &str) -> Result<Option<Vec<u8>>> {
         match self {
@@ -97,6 +123,22 @@ impl DatasetContent {
                 Ok(raster.map(|raster| raster.to_png()).transpose()?)
             }
             DatasetContent::Data(data) => data.picture(modality, id),
+        }
+    }
+
+    /// Where the picture of an item is; `None` if it has no file.
+    pub(crate) fn file(&self, modality: &str, id: &str) -> Option<String> {
+        let DatasetContent::Data(data) = self else { return None };
+        let (Features::Pictures(pictures), item) = data.place(modality, id)? else {
+            return None;
+        };
+        let name = pictures.name(item);
+        match pictures.place() {
+            PicturePlace::Folder(folder) => Some(folder.join(name).display().to_string()),
+            PicturePlace::Zip(path) | PicturePlace::Tar(path) => {
+                Some(format!("{}: {name}", path.display()))
+            }
+            PicturePlace::Memory(_) => None,
         }
     }
 

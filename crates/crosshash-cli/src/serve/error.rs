@@ -84,6 +84,19 @@ impl ApiError {
     }
 }
 
+impl ApiError {
+    /// The error of one of several queries: `query.text` is `queries[3].text`.
+    #[must_use]
+    pub(crate) fn of_query(mut self, nth: usize) -> ApiError {
+        if let Some(place) = &self.place
+            && let Some(rest) = place.strip_prefix("query")
+        {
+            self.place = Some(format!("queries[{nth}]{rest}"));
+        }
+        self
+    }
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut error = json!({ "code": self.code, "message": self.message });

@@ -5,6 +5,7 @@ use crosshash_codes::{BitOrder, Bits, Codes, hex};
 use serde_json::{Map, Value};
 
 use super::error::{ApiError, ApiResult};
+use super::fields::to_json;
 use super::payload::DisplayFields;
 use super::run::ServedModel;
 
@@ -29,7 +30,9 @@ impl ItemView {
         let payload = snapshot.payload(item).map_err(ApiError::internal)?;
         let (text, meta, has_picture) = if payload.is_empty() {
             let has_picture = model.shown.has_picture(modality, id);
-            (model.shown.text(modality, id), Map::new(), has_picture)
+            let fields = model.shown.fields(modality, id).into_iter();
+            let meta = fields.map(|(name, value)| (name, to_json(&value))).collect();
+            (model.shown.text(modality, id), meta, has_picture)
         } else {
             let (shown, has_picture) =
                 DisplayFields::decode(payload).map_err(ApiError::internal)?;

@@ -203,7 +203,7 @@ impl Item {
             })
         };
         let labels = self.labels.iter().map(number).collect::<ApiResult<Vec<u32>>>()?;
-        let code = self.encoded(model, modality, picture.as_deref(), &place)?;
+        let (code, outputs) = self.encoded(model, modality, picture.as_deref(), &place)?;
         let payload = Payload {
             shown: DisplayFields { text: self.text.clone(), meta: self.meta.clone() },
             source: Source {
@@ -214,19 +214,20 @@ impl Item {
             picture,
         };
         let payload = payload.encode().map_err(ApiError::internal)?;
-        Ok(NewItem { id, code, labels, payload })
+        Ok(NewItem { id, code, labels, payload, outputs })
     }
 
-    /// The given code, or the code of the given features, text or picture.
+    /// The given code, or code and outputs of the given features, text or picture.
     fn encoded(
         &self,
         model: &ServedModel,
         modality: &str,
         picture: Option<&[u8]>,
         place: &dyn Fn(&str) -> String,
-    ) -> ApiResult<Vec<u64>> {
+    ) -> ApiResult<(Vec<u64>, Option<Vec<f32>>)> {
         if let Some(code) = &self.code {
-            return from_hex(model.bits, code).map_err(|err| err.at(place("code")));
+            let code = from_hex(model.bits, code).map_err(|err| err.at(place("code")))?;
+            return Ok((code, None));
         }
         let Some(encoder) = &model.encoder else {
             let message = "this is an index without a model: give the code";
@@ -248,7 +249,7 @@ impl Item {
         let kind = given.kind().name();
         let encoded =
             encode(encoder, modality, given).map_err(|err| err.at(place(kind)))?;
-        Ok(encoded.query.code.words().to_vec())
+        Ok((encoded.query.code.words().to_vec(), Some(encoded.query.outputs)))
     }
 }
 

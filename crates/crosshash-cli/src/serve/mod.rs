@@ -6,6 +6,7 @@
 //! | `modality_index.rs`, `modality_files.rs`, `payload.rs`, `item_view.rs` | the live index of a modality; content of items |
 //! | `word_index.rs`, `word_search.rs`, `notice.rs` | the keyword index of a modality; searches by words, and by words and meaning; notices about unknown words |
 //! | `query.rs` | resolves a query in any form to a code |
+//! | `rank.rs`, `fields.rs`, `counts.rs`, `batch.rs` | parts of a search: score, filters and counts over fields, several queries |
 //! | `search.rs`, `encode.rs`, `items.rs`, `pictures.rs`, `models.rs`, `map.rs` | the endpoints |
 //! | `content.rs`, `thumbnail.rs` | texts and pictures of the data set |
 //! | `body.rs`, `limits.rs`, `auth.rs`, `error.rs` | request bodies, limits, authorisation, errors |
@@ -16,10 +17,13 @@
 //! The API is specified in `openapi.json`; a test requests every path, and every route is in it.
 
 mod auth;
+mod batch;
 mod body;
-mod content;
+pub(crate) mod content;
+mod counts;
 mod encode;
 mod error;
+pub(crate) mod fields;
 mod item_view;
 mod items;
 mod limits;
@@ -34,9 +38,10 @@ mod models;
 mod notice;
 mod openapi;
 mod page;
-mod payload;
+pub(crate) mod payload;
 mod pictures;
 mod query;
+mod rank;
 mod run;
 mod search;
 mod state;

@@ -2,10 +2,11 @@
 //! model and its codes.
 //!
 //! An index contains the codes of the run (flag [`SEED`]) and the inserted items with their
-//! payloads. When the model has changed, a new index is built: from the codes of the run without
-//! those that were replaced or deleted, and from the inserted items, encoded again by the new
-//! model. Items that it cannot encode are kept hidden, with their payloads. Commit numbers
-//! continue, so the newest index is the one with the highest number, whatever model comes back.
+//! payloads; and the outputs of all of them, if the run has outputs. When the model has changed, a
+//! new index is built: from the codes of the run without those that were replaced or deleted, and
+//! from the inserted items, encoded again by the new model. Items that it cannot encode are kept
+//! hidden, with their payloads. Commit numbers continue, so the newest index is the one with the
+//! highest number, whatever model comes back.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -14,8 +15,10 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail};
 use crosshash::{Encoder as _, QueryEncoder, QueryInput, QueryKind, RunDir, Subset};
 use crosshash_codes::format::{CodeFile, Id, Ids};
-use crosshash_codes::segments::{HIDDEN, ItemBatch, SEED, Snapshot, Writer, is_index};
-use crosshash_codes::{Codes, Labels};
+use crosshash_codes::segments::{
+    HIDDEN, ItemBatch, NewIndex, SEED, Snapshot, Writer, is_index,
+};
+use crosshash_codes::{Bits, Codes, Labels, Outputs};
 
 use super::item_view::from_hex;
 use super::modality_index::ModalityIndex;
@@ -116,13 +119,22 @@ fn build(
     earlier: Option<&Path>,
 ) -> Result<()> {
     let model = encoder.model();
-    let items = coded(run, modality)?;
+    let (items, outputs) = coded(run, modality)?;
     say(format!("{modality}: indexing {} items", items.codes.len()));
     let earlier = earlier.map(Snapshot::open).transpose()?;
     let commit = earlier.as_ref().map_or(0, |earlier| earlier.commit() + 1);
-    let mut writer = Writer::create_after(folder, model.bits(), model.labels(), commit)?;
+    let mut writer = Writer::create_with(
+        folder,
+        NewIndex {
+            bits: model.bits(),
+            label_names: model.labels(),
+            outputs: outputs.is_some(),
+            after_commit: commit,
+        },
+    )?;
+    let has_outputs = outputs.is_some();
     let superseded = earlier.as_ref().map_or(Vec::new(), Snapshot::superseded);
-    writer.insert(seeds(items, &superseded)?)?;
+    writer.insert(seeds(items, outputs, &superseded)?)?;
     writer.delete(&superseded)?;
     let Some(earlier) = earlier else { return Ok(writer.flush()?) };
     let inserted = earlier.items().chain(earlier.hidden_items());
@@ -131,13 +143,15 @@ fn build(
     for chunk in inserted.chunks(CHUNK) {
         let (mut words, mut ids, mut labels) = (Vec::new(), Vec::new(), Vec::new());
         let (mut payloads, mut flags) = (Vec::new(), Vec::new());
+        let mut outputs = Outputs::new(model.bits());
         for &item in chunk {
             let (id, payload) = (earlier.id(item)?.to_string(), earlier.payload(item)?);
             let decoded = Payload::decode(payload)?;
             labels.push(label_numbers(model.labels(), &decoded.source.labels));
             match encode(encoder, modality, decoded) {
-                Ok(code) => {
+                Ok((code, stored)) => {
                     words.extend(code);
+                    outputs.append(&stored)?;
                     flags.push(0);
                 }
                 Err(err) => {
@@ -147,7 +161,9 @@ fn build(
                         error = err,
                         "an inserted item cannot be encoded by this model; it is kept, but not found"
                     );
-                    words.extend(std::iter::repeat_n(0, model.bits().words()));
+                    let nothing = nothing(model.bits(), 1)?;
+                    words.extend(nothing.words());
+                    outputs.append(&Outputs::from_codes(&nothing))?;
                     flags.push(HIDDEN);
                 }
             }
@@ -160,6 +176,7 @@ fn build(
             labels: Some(Labels::from_indices(model.labels().len(), labels)?),
             payloads: Some(payloads),
             flags: Some(flags),
+            outputs: has_outputs.then_some(outputs),
         })?;
         writer.maintain()?;
     }
@@ -168,7 +185,11 @@ fn build(
 
 /// The codes of the run as seeds. Superseded ids that the run does not contain are added hidden:
 /// deleting them records that they are superseded, for a run that contains them again.
-fn seeds(items: CodeFile, superseded: &[Id]) -> Result<ItemBatch> {
+fn seeds(
+    items: CodeFile,
+    outputs: Option<Outputs>,
+    superseded: &[Id],
+) -> Result<ItemBatch> {
     let CodeFile { codes, ids, labels } = items;
     let Some(Ids::Names(mut names)) = ids else { bail!("the codes have no ids") };
     let known: HashSet<&str> = names.iter().map(String::as_str).collect();
@@ -177,8 +198,11 @@ fn seeds(items: CodeFile, superseded: &[Id]) -> Result<ItemBatch> {
         absent.into_iter().filter(|id| !known.contains(id.as_str())).collect();
     let mut flags = vec![SEED; names.len()];
     flags.extend(absent.iter().map(|_| SEED | HIDDEN));
+    let hidden = nothing(codes.bits(), absent.len())?;
     let mut words = codes.words().to_vec();
-    words.extend(std::iter::repeat_n(0, absent.len() * codes.bits().words()));
+    words.extend(hidden.words());
+    let outputs = outputs
+        .map(|mut outputs| outputs.append(&Outputs::from_codes(&hidden)).map(|()| outputs));
     let labels = labels.map(|mut labels| {
         absent.iter().try_for_each(|_| labels.push(&[])).map(|()| labels)
     });
@@ -189,7 +213,13 @@ fn seeds(items: CodeFile, superseded: &[Id]) -> Result<ItemBatch> {
         labels: labels.transpose()?,
         payloads: None,
         flags: Some(flags),
+        outputs: outputs.transpose()?,
     })
+}
+
+/// The codes of items that have none.
+fn nothing(bits: Bits, items: usize) -> Result<Codes> {
+    Ok(Codes::from_words(bits, vec![0; items * bits.words()])?)
 }
 
 /// The numbers of those labels that the model knows.
@@ -200,15 +230,18 @@ fn label_numbers(names: &[String], labels: &[String]) -> Vec<u32> {
     labels.iter().filter_map(number).collect()
 }
 
-/// The code of an inserted item by this model.
+/// The code and outputs of an inserted item by this model; the outputs of a given code are its
+/// signs.
 fn encode(
     encoder: &QueryEncoder,
     modality: &str,
     item: Payload,
-) -> Result<Vec<u64>, String> {
+) -> Result<(Vec<u64>, Outputs), String> {
+    let bits = encoder.model().bits();
     if let Some(code) = &item.source.code {
-        return from_hex(encoder.model().bits(), code)
-            .map_err(|_| "its code has another length".to_owned());
+        let words = from_hex(bits, code).map_err(|_| "its code has another length");
+        let codes = Codes::from_words(bits, words?).map_err(|err| err.to_string())?;
+        return Ok((codes.words().to_vec(), Outputs::from_codes(&codes)));
     }
     let is_text = encoder.kinds(modality).contains(&QueryKind::Text);
     let input = match (item.source.features, item.shown.text, item.picture) {
@@ -217,36 +250,58 @@ fn encode(
         (_, _, Some(picture)) => QueryInput::Picture(picture),
         _ => return Err("it has nothing to encode".into()),
     };
-    let encoded = encoder.encode(Some(modality), input);
-    Ok(encoded.map_err(|err| err.to_string())?.code.words().to_vec())
+    let encoded = encoder.encode(Some(modality), input).map_err(|err| err.to_string())?;
+    let outputs = Outputs::from_reals(bits, &encoded.outputs);
+    Ok((encoded.code.words().to_vec(), outputs.map_err(|err| err.to_string())?))
 }
 
-/// Database and queries of a modality, each id once.
-fn coded(run: &RunDir, modality: &str) -> Result<CodeFile> {
+/// Database and queries of a modality, each id once, with their outputs if the run has them.
+fn coded(run: &RunDir, modality: &str) -> Result<(CodeFile, Option<Outputs>)> {
     let database = run.codes(Subset::Database, modality)?;
     let queries = run.codes(Subset::Query, modality)?;
     let bits = database.codes.bits();
+    let outputs = match (
+        run.outputs(Subset::Database, modality)?,
+        run.outputs(Subset::Query, modality)?,
+    ) {
+        (Some(database), Some(queries)) => Some([database, queries]),
+        _ => None,
+    };
     let mut rows = Vec::new();
     let mut seen = std::collections::HashSet::new();
-    for file in [&database, &queries] {
+    for (nth, file) in [&database, &queries].into_iter().enumerate() {
         let Some(Ids::Names(ids)) = &file.ids else {
             bail!("{}: the codes have no ids; train again", run.path().display());
         };
         let fresh = ids.iter().enumerate().filter(|(_, id)| seen.insert(id.as_str()));
-        rows.extend(fresh.map(|(row, id)| (file, row, id.clone())));
+        let fresh = fresh.map(|(row, id)| Row { file, nth, row, id: id.clone() });
+        rows.extend(fresh);
     }
     let classes = database.labels.as_ref().map_or(0, Labels::classes);
-    let labels = |(file, row, _): &(&CodeFile, usize, String)| -> Vec<u32> {
-        let labels = file.labels.as_ref();
-        let own =
-            labels.map(|l| l.indices(*row).filter_map(|l| u32::try_from(l).ok()).collect());
+    let labels = |row: &Row<'_>| -> Vec<u32> {
+        let labels = row.file.labels.as_ref();
+        let own = labels
+            .map(|l| l.indices(row.row).filter_map(|l| u32::try_from(l).ok()).collect());
         own.unwrap_or_default()
     };
-    let words =
-        rows.iter().flat_map(|(file, row, _)| file.codes.code(*row)).copied().collect();
-    Ok(CodeFile {
+    let outputs = outputs.map(|both| {
+        let values = rows.iter().flat_map(|row| both[row.nth].row(row.row)).copied();
+        Outputs::from_bytes(bits, values.collect())
+    });
+    let words = rows.iter().flat_map(|row| row.file.codes.code(row.row)).copied().collect();
+    let file = CodeFile {
         codes: Codes::from_words(bits, words)?,
         labels: Some(Labels::from_indices(classes, rows.iter().map(labels))?),
-        ids: Some(Ids::Names(rows.into_iter().map(|row| row.2).collect())),
-    })
+        ids: Some(Ids::Names(rows.into_iter().map(|row| row.id).collect())),
+    };
+    Ok((file, outputs.transpose()?))
+}
+
+/// An item of a code file.
+struct Row<'a> {
+    file: &'a CodeFile,
+    /// Database (0) or queries (1).
+    nth: usize,
+    row: usize,
+    id: String,
 }

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use anyhow::Result;
 use crosshash::data::Analysis;
-use crosshash_codes::live::{Applied, Change, LiveIndex, Options, Reply, SearchReply};
+use crosshash_codes::live::{
+    Applied, Change, LiveIndex, Options, Reply, SearchReply, SearchRequest,
+};
 use crosshash_codes::segments::Snapshot;
 use tokio::sync::oneshot;
 
@@ -94,16 +96,16 @@ impl ModalityIndex {
         self.index.snapshot()
     }
 
-    /// The nearest items, and the snapshot they were found in.
+    /// The nearest items, and the snapshot they were found in. `reals` are the real outputs of the
+    /// query.
     pub(crate) async fn search(
         &self,
         code: Vec<u64>,
-        k: usize,
-        skip: usize,
-        radius: Option<u32>,
+        reals: Vec<f32>,
+        request: SearchRequest,
     ) -> ApiResult<SearchReply> {
         let (reply, answer) = oneshot::channel();
-        self.index.search(code, k, skip, radius, |found| {
+        self.index.search(code, reals, request, |found| {
             let _ = reply.send(found); // the client may have gone away
         });
         let found = answer.await.map_err(ApiError::internal)?;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{ApiError, ApiResult};
 use super::item_view::{find, from_hex, label_names};
 use super::modality_index::ModalityIndex;
+use super::rank::item_outputs;
 use super::run::ServedModel;
 use super::state::App;
 use super::thumbnail;
@@ -67,6 +68,8 @@ pub(crate) struct ResolvedQuery {
     pub(crate) modality: Option<String>,
     pub(crate) code: Vec<u64>,
     pub(crate) outputs: Option<Vec<f32>>,
+    /// The stored outputs of the item, if the query is one.
+    pub(crate) item_outputs: Option<Vec<f32>>,
     /// The labels of the query, if it is an item.
     pub(crate) labels: Option<Vec<String>>,
     /// The nearest centres.
@@ -160,7 +163,9 @@ impl QueryRequest {
             })?;
             let code = snapshot.code(item).map_err(ApiError::internal)?.to_vec();
             let labels = Some(label_names(&snapshot, item)?);
-            return Ok(resolved(model, Some(modality), code, None, labels, started));
+            let stored = item_outputs(&snapshot, item)?;
+            let query = resolved(model, Some(modality), code, None, labels, started);
+            return Ok(ResolvedQuery { item_outputs: stored, ..query });
         }
         let Some(encoder) = &model.encoder else {
             return Err(ApiError::bad_request(format!(
@@ -318,5 +323,5 @@ fn resolved(
         named.collect()
     });
     let timings = Timings { decode: micros(started), ..Timings::default() };
-    ResolvedQuery { modality, code, outputs, labels, centres, timings }
+    ResolvedQuery { modality, code, outputs, item_outputs: None, labels, centres, timings }
 }

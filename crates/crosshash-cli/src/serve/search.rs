@@ -6,14 +6,15 @@ use std::time::Instant;
 use axum::Json;
 use axum::extract::{Request, State};
 use crosshash_codes::index::{ItemSet, Query};
-use crosshash_codes::live::SearchReply;
-use crosshash_codes::segments::Snapshot;
-use crosshash_codes::{Bits, Codes};
+use crosshash_codes::segments::{Found, Ranking, Snapshot};
+use crosshash_codes::{Codes, live};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::body;
+use super::batch::{self, Results};
+use super::counts::{self, CountsView};
 use super::error::{ApiError, ApiResult};
+use super::fields::ModalityFields;
 use super::item_view::{ItemView, to_hex};
 use super::items::picture_path;
 use super::modality_index::ModalityIndex;
@@ -22,7 +23,8 @@ use super::query::{Centre, QueryRequest, ResolvedQuery, index};
 use super::run::ServedModel;
 use super::state::App;
 use super::timings::{Timings, micros};
-use super::word_search::{WordMarks, SnippetView, known_words, word_query};
+use super::word_search::{SnippetView, WordMarks, known_words, word_query};
+use super::{body, rank};
 use crate::word_ranking::{By, Ranked, RankedPage};
 
 /// Default number of results per response.
@@ -34,17 +36,24 @@ const MAX_SKIP: usize = 1_000_000;
 #[serde(deny_unknown_fields)]
 struct SearchRequest {
     model: Option<String>,
-    #[serde(default)]
-    query: QueryRequest,
+    query: Option<QueryRequest>,
+    /// Several queries, instead of one.
+    queries: Option<Vec<QueryRequest>>,
     target: Option<String>,
     k: Option<usize>,
     #[serde(default)]
     skip: usize,
     radius: Option<u32>,
     filter: Option<String>,
+    /// What the hits are ranked by.
     by: Option<By>,
+    /// The score that orders the hits by meaning.
+    rank: Option<String>,
     #[serde(default)]
     explain: Option<bool>,
+    /// Whether labels and fields of the matching items are counted.
+    #[serde(default)]
+    counts: bool,
 }
 
 #[derive(Serialize)]
@@ -54,12 +63,16 @@ pub(crate) struct SearchResponse {
     target: String,
     query: QueryInfo,
     by: By,
+    /// The score that orders hits by meaning; none for a search by words alone.
+    rank: Option<&'static str>,
     hits: Vec<Hit>,
     searched: usize,
     /// Number of items with all words of the query, and with at least one of them.
     matching: Option<usize>,
     matching_some: Option<usize>,
     notice: Option<Notice>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    counts: Option<CountsView>,
     timings_us: Timings,
 }
 
@@ -79,6 +92,7 @@ struct Hit {
     id: String,
     item: u32,
     distance: Option<u32>,
+    score: Option<f32>,
     code: String,
     labels: Vec<String>,
     shared: Vec<String>,
@@ -91,49 +105,96 @@ struct Hit {
     weak: bool,
 }
 
+/// What all queries of a request have in common.
+pub(super) struct Plan {
+    started: Instant,
+    /// Microseconds to read the request.
+    decoded: u64,
+    model: Arc<ServedModel>,
+    target: Arc<ModalityIndex>,
+    page: Page,
+    filter: Option<String>,
+    by: Option<By>,
+    rank: Option<String>,
+    explain: bool,
+    counts: bool,
+}
+
 pub(crate) async fn post(
     State(app): State<Arc<App>>,
     request: Request,
-) -> ApiResult<Json<SearchResponse>> {
+) -> ApiResult<Json<Results>> {
     let started = Instant::now();
     let request = read(&app, request).await?;
     let decoded = micros(started);
     let model = app.model(request.model.as_deref())?;
     let page = request.page(&app, &model)?;
-    let SearchRequest { query, target, filter, explain, by, .. } = request;
+    let SearchRequest { query, queries, target, filter, by, rank, explain, counts, .. } =
+        request;
+    let queries = batch::queries(query, queries)?;
     let target = target_index(&model, target.as_deref())?;
-    let words = word_query(by, query.text()?, &target, (page.k, page.skip, page.radius))?;
+    let plan = Plan {
+        started,
+        decoded,
+        model,
+        target,
+        page,
+        filter: filter.filter(|text| !text.trim().is_empty()),
+        by,
+        rank,
+        explain: explain.unwrap_or(true),
+        counts,
+    };
+    Ok(Json(batch::answer_all(app, Arc::new(plan), queries).await?))
+}
+
+/// Answers one query.
+pub(super) async fn answer(
+    app: Arc<App>,
+    plan: Arc<Plan>,
+    query: QueryRequest,
+) -> ApiResult<SearchResponse> {
+    let (model, target) = (&plan.model, &plan.target);
+    let Page { k, skip, radius } = plan.page;
+    let words = word_query(plan.by, query.text()?, target, (k, skip, radius))?;
     let by = words.by;
     let mut query = match by {
         By::Words => ResolvedQuery::of_words(),
-        By::Meaning | By::Both => query.resolve(&app, &model).await?,
+        By::Meaning | By::Both => query.resolve(&app, model).await?,
     };
-    let known = known_words(&words, &model, query.modality.as_deref());
+    let known = known_words(&words, model, query.modality.as_deref());
     let searching = Instant::now();
     let code = query.code.clone();
-    let filter = filter.filter(|text| !text.trim().is_empty());
-    let (k, skip) = words.by_meaning();
-    let (snapshot, hits) = match &filter {
-        _ if by == By::Words => (target.snapshot(), Vec::new()),
-        None => target.search(code.clone(), k, skip, page.radius).await?,
-        Some(filter) => {
-            let (bits, snapshot) = (model.bits, target.snapshot());
-            let (filter, code) = (filter.clone(), code.clone());
-            let page = Page { k, skip, ..page };
-            let work = move || filtered(snapshot, bits, code, &filter, page);
-            app.workers.run(work).await??
+    let ranking = match by {
+        By::Words => None,
+        By::Meaning | By::Both => {
+            Some(rank::ranking(plan.rank.as_deref(), &target.snapshot(), &query)?)
         }
     };
-    let nearest = hits.first().map(|found| found.hit.distance);
+    let (k, skip) = words.by_meaning();
+    let meaning = Page { k, skip, radius };
+    let found = match ranking {
+        Some(ranking) if plan.filter.is_none() && !plan.counts => {
+            let reals = rank::reals(model.bits, &query);
+            let request = live::SearchRequest { k, skip, radius, ranking: Some(ranking) };
+            let (snapshot, hits) = target.search(code.clone(), reals, request).await?;
+            Outcome { snapshot, hits, allowed: None, counts: None }
+        }
+        _ => {
+            let (worker, code) = (Arc::clone(&plan), code.clone());
+            let ranked = ranking.map(|ranking| (rank::reals(model.bits, &query), ranking));
+            app.workers.run(move || worker.narrowed(code, ranked, meaning)).await??
+        }
+    };
+    let Outcome { snapshot, hits, allowed, counts } = found;
+    let nearest = hits.iter().map(|found| found.hit.distance).min();
     let RankedPage { hits, matching, terms } = match by {
         By::Meaning => {
             words.rank(None, &snapshot, &code, None, hits).map_err(ApiError::internal)?
         }
         By::Words | By::Both => {
-            let (target, snapshot) = (Arc::clone(&target), Arc::clone(&snapshot));
+            let (target, snapshot) = (Arc::clone(target), Arc::clone(&snapshot));
             let work = move || {
-                let allowed =
-                    filter.map(|filter| allowed(&snapshot, &filter)).transpose()?;
                 let keywords = target.words().map(|words| &words.keywords);
                 let page = words.rank(keywords, &snapshot, &code, allowed.as_ref(), hits);
                 page.map_err(ApiError::internal)
@@ -142,27 +203,29 @@ pub(crate) async fn post(
         }
     };
     query.timings.search = micros(searching);
-    query.timings.decode += decoded;
-    let explained =
-        if explain.unwrap_or(true) { query.explaining_labels() } else { Vec::new() };
+    query.timings.decode += plan.decoded;
+    let explained = if plan.explain { query.explaining_labels() } else { Vec::new() };
     let searched = snapshot.len();
     let weak_from = model.weak_from(query.modality.as_deref(), &target.modality);
-    let is_first = page.skip == 0 || by == By::Both;
+    let is_first = plan.page.skip == 0 || by == By::Both;
     let is_weak = is_first && nearest.zip(weak_from).is_some_and(|(d, from)| d >= from);
     let hit = |ranked: Ranked| -> ApiResult<Hit> {
         let reason = ranked.reasons(weak_from);
         let weak = is_weak && ranked.tier.is_none() && !ranked.exact;
         let Ranked { found, distance, .. } = ranked;
         let (id, item) = (found.id.to_string(), found.hit.item);
-        let view = ItemView::new(&model, &target.modality, &snapshot, item, &id)?;
+        let view = ItemView::new(model, &target.modality, &snapshot, item, &id)?;
         let ItemView { code, labels, text, meta, has_picture } = view;
         let shared = labels.iter().filter(|l| explained.contains(l)).cloned().collect();
         let picture = has_picture.then(|| picture_path(&model.name, &target.modality, &id));
-        let WordMarks { highlights, snippet } = WordMarks::new(&target, &terms, text.as_deref());
+        let score = found.score;
+        let WordMarks { highlights, snippet } =
+            WordMarks::new(target, &terms, text.as_deref());
         Ok(Hit {
             id,
             item,
             distance,
+            score,
             code,
             labels,
             shared,
@@ -177,24 +240,78 @@ pub(crate) async fn post(
     };
     let hits = hits.into_iter().map(hit).collect::<ApiResult<Vec<Hit>>>()?;
     let ResolvedQuery { modality, code, labels, centres, mut timings, .. } = query;
-    timings.total = micros(started);
+    timings.total = micros(plan.started);
     let code = (!code.is_empty()).then(|| to_hex(model.bits, &code));
     let notice = notice(known.as_ref(), is_weak, by, matching);
     let (bits, words) = (model.bits.get(), known.map(WordsView::new));
     let query = QueryInfo { modality, code, bits, centres, labels, words };
-    Ok(Json(SearchResponse {
+    Ok(SearchResponse {
         model: model.name.clone(),
         generation: model.number,
         target: target.modality.clone(),
         query,
         by,
+        rank: ranking.map(|ranking| ranking.rank.name()),
         hits,
         searched,
         matching: matching.map(|matching| matching.0),
         matching_some: matching.map(|matching| matching.1),
         notice,
+        counts,
         timings_us: timings,
-    }))
+    })
+}
+
+/// What a search by meaning finds.
+struct Outcome {
+    snapshot: Arc<Snapshot>,
+    hits: Vec<Found>,
+    /// The items that match the filter, if there is one.
+    allowed: Option<ItemSet>,
+    counts: Option<CountsView>,
+}
+
+impl Plan {
+    /// Searches the items that match the filter, if there is one, and counts labels and fields. Without a
+    /// ranking, there are no hits by meaning.
+    fn narrowed(
+        &self,
+        code: Vec<u64>,
+        ranked: Option<(Vec<f32>, Ranking)>,
+        Page { k, skip, radius }: Page,
+    ) -> ApiResult<Outcome> {
+        let snapshot = self.target.snapshot();
+        let fields = ModalityFields { model: &self.model, modality: &self.target.modality };
+        let allowed =
+            self.filter.as_deref().map(|filter| snapshot.filter_with(filter, &fields));
+        let allowed = allowed.transpose();
+        let allowed =
+            allowed.map_err(|err| ApiError::bad_request(err.to_string()).at("filter"))?;
+        let mut hits = Vec::new();
+        if let Some((reals, ranking)) = ranked {
+            let query = Query { k, skip, radius, allowed: allowed.as_ref() };
+            let codes = Codes::from_words(self.model.bits, code.clone());
+            let codes = codes.map_err(ApiError::internal)?;
+            let found = snapshot.search_ranked(&codes, &reals, ranking, &query, &|_| ());
+            hits = found.map_err(ApiError::internal)?.into_iter().next().unwrap_or_default();
+        }
+        let counts = self
+            .counts
+            .then(|| self.count(&snapshot, allowed.as_ref(), &code))
+            .transpose()?;
+        Ok(Outcome { snapshot, hits, allowed, counts })
+    }
+
+    /// Counts labels and fields among the items that pass filter and radius.
+    fn count(
+        &self,
+        snapshot: &Snapshot,
+        allowed: Option<&ItemSet>,
+        code: &[u64],
+    ) -> ApiResult<CountsView> {
+        let within = self.page.radius.map(|radius| (code, radius));
+        counts::count(&self.model, &self.target.modality, snapshot, allowed, within)
+    }
 }
 
 /// Reads a request: JSON, or a form with a picture.
@@ -204,7 +321,7 @@ async fn read(app: &App, request: Request) -> ApiResult<SearchRequest> {
     }
     let (json, picture) = body::form(app, request).await?;
     let mut request: SearchRequest = body::parse(json.as_deref().unwrap_or(b"{}"))?;
-    request.query.upload = Some(picture);
+    request.query.get_or_insert_default().upload = Some(picture);
     Ok(request)
 }
 
@@ -269,26 +386,4 @@ struct Page {
     k: usize,
     skip: usize,
     radius: Option<u32>,
-}
-
-/// Searches the items that match a filter.
-fn filtered(
-    snapshot: Arc<Snapshot>,
-    bits: Bits,
-    code: Vec<u64>,
-    filter: &str,
-    page: Page,
-) -> ApiResult<SearchReply> {
-    let allowed = allowed(&snapshot, filter)?;
-    let query =
-        Query { k: page.k, skip: page.skip, radius: page.radius, allowed: Some(&allowed) };
-    let codes = Codes::from_words(bits, code).map_err(ApiError::internal)?;
-    let found = snapshot.search(&codes, &query, &|_| ()).map_err(ApiError::internal)?;
-    Ok((snapshot, found.into_iter().next().unwrap_or_default()))
-}
-
-/// The items that match a filter.
-fn allowed(snapshot: &Snapshot, filter: &str) -> ApiResult<ItemSet> {
-    let allowed = snapshot.filter(filter);
-    allowed.map_err(|err| ApiError::bad_request(err.to_string()).at("filter"))
 }

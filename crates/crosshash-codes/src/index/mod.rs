@@ -10,16 +10,21 @@ mod filter;
 mod huge_vec;
 mod items;
 mod mih;
-mod rerank;
+mod rank;
 mod scan;
 mod top;
 
 pub use auto::Auto;
 pub use cluster_lists::ClusterLists;
-pub use filter::{Filter, LabelNames};
+pub(crate) use filter::check_fields;
+pub use filter::{
+    Columns, ColumnsBuilder, Comparison, FieldSource, FieldTest, FieldValue, Filter,
+    LabelNames, Literal, Subjects,
+};
 pub use items::ItemSet;
 pub use mih::{Form, Mih};
-pub use rerank::{Scored, rerank};
+pub use rank::Rank;
+pub(crate) use rank::Scorer;
 pub use scan::Scan;
 
 use crate::{Bits, Codes, Error, Result};

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use super::{Reply, Shared};
 use crate::format::{Id, Ids};
 use crate::segments::{ItemBatch, Snapshot, Writer};
-use crate::{Codes, Error, Labels, Result};
+use crate::{Bits, Codes, Error, Labels, Outputs, Result};
 
 /// Items of one commit at most, unless one change has more.
 const GROUP: usize = 4096;
@@ -32,6 +32,9 @@ pub struct NewItem {
     pub labels: Vec<u32>,
     /// Opaque bytes.
     pub payload: Vec<u8>,
+    /// The real outputs of the model, one per bit; `None` for the signs of the code. Ignored if
+    /// the index stores no outputs.
+    pub outputs: Option<Vec<f32>>,
 }
 
 /// The effect of a change.
@@ -103,6 +106,16 @@ impl Change {
                 )));
             }
             Codes::from_words(snapshot.bits(), item.code.clone())?;
+            if let Some(outputs) = &item.outputs {
+                if outputs.len() != snapshot.bits().get() {
+                    return Err(Error::content(format!(
+                        "row {row}: {} outputs; {} are needed",
+                        outputs.len(),
+                        snapshot.bits()
+                    )));
+                }
+                Outputs::from_reals(snapshot.bits(), outputs)?;
+            }
         }
         Ok(())
     }
@@ -257,6 +270,7 @@ fn batch(snapshot: &Snapshot, items: Vec<NewItem>) -> Result<ItemBatch> {
             Some(Labels::from_indices(classes, items.iter().map(|item| &item.labels))?)
         }
     };
+    let outputs = snapshot.has_outputs().then(|| outputs(bits, &items)).transpose()?;
     let (mut numbers, mut names) = (Vec::new(), Vec::new());
     let mut payloads = Vec::with_capacity(items.len());
     for item in items {
@@ -268,5 +282,24 @@ fn batch(snapshot: &Snapshot, items: Vec<NewItem>) -> Result<ItemBatch> {
     }
     let ids = if names.is_empty() { Ids::Numbers(numbers) } else { Ids::Names(names) };
     let codes = Codes::from_words(bits, words)?;
-    Ok(ItemBatch { codes, ids: Some(ids), labels, payloads: Some(payloads), flags: None })
+    Ok(ItemBatch {
+        codes,
+        ids: Some(ids),
+        labels,
+        payloads: Some(payloads),
+        flags: None,
+        outputs,
+    })
+}
+
+/// The outputs of items; the signs of the code where there are none.
+fn outputs(bits: Bits, items: &[NewItem]) -> Result<Outputs> {
+    let mut all = Outputs::new(bits);
+    for item in items {
+        all.append(&match &item.outputs {
+            Some(reals) => Outputs::from_reals(bits, reals)?,
+            None => Outputs::from_codes(&Codes::from_words(bits, item.code.clone())?),
+        })?;
+    }
+    Ok(all)
 }

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 pub use commit::{Applied, Change, NewItem};
 use commit::{Committer, Job};
 use searches::Search;
-pub use searches::SearchReply;
+pub use searches::{SearchReply, SearchRequest};
 
 use crate::format::Id;
 use crate::segments::{Snapshot, Writer};
@@ -141,15 +141,16 @@ impl LiveIndex {
     }
 
     /// Finds the nearest items; `reply` is called with the hits and the snapshot they are from.
+    /// `reals` are the real outputs of the query, which a ranking other than by Hamming distance
+    /// needs.
     pub fn search(
         &self,
         code: Vec<u64>,
-        k: usize,
-        skip: usize,
-        radius: Option<u32>,
+        reals: Vec<f32>,
+        request: SearchRequest,
         reply: impl FnOnce(Result<SearchReply>) + Send + 'static,
     ) {
-        let search = Search { code, key: (k, skip, radius), reply: Box::new(reply) };
+        let search = Search { code, reals, request, reply: Box::new(reply) };
         if let Err(unsent) = self.searches.send(search) {
             (unsent.0.reply)(Err(stopped()));
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use super::Shared;
-use crate::index::Query;
-use crate::segments::{Found, Snapshot};
+use crate::index::{Query, Rank};
+use crate::segments::{Found, Ranking, Snapshot};
 use crate::{Codes, Error, Result};
 
 /// Searches answered by one pass at most.
@@ -14,11 +14,25 @@ const TOGETHER: usize = 256;
 /// Hits and the snapshot they were found in.
 pub type SearchReply = (Arc<Snapshot>, Vec<Found>);
 
+/// What a search asks for; searches that ask for the same share a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SearchRequest {
+    /// Maximum number of hits.
+    pub k: usize,
+    /// Number of first hits to skip.
+    pub skip: usize,
+    /// Only hits at most this far away.
+    pub radius: Option<u32>,
+    /// How hits are ranked; `None` for Hamming distance without scores.
+    pub ranking: Option<Ranking>,
+}
+
 /// A search and the receiver of its result.
 pub(super) struct Search {
     pub(super) code: Vec<u64>,
-    /// k, skip and radius: searches with the same key share a pass.
-    pub(super) key: (usize, usize, Option<u32>),
+    /// The real outputs of the query; empty if it has none.
+    pub(super) reals: Vec<f32>,
+    pub(super) request: SearchRequest,
     pub(super) reply: Box<dyn FnOnce(Result<SearchReply>) + Send>,
 }
 
@@ -29,9 +43,9 @@ pub(super) fn run(waiting: &Receiver<Search>, shared: &Shared) {
         all.extend(waiting.try_iter().take(TOGETHER - 1));
         let snapshot = shared.snapshot();
         while let Some(last) = all.last() {
-            let key = last.key;
+            let request = last.request;
             let (same, rest): (Vec<Search>, Vec<Search>) =
-                all.into_iter().partition(|search| search.key == key);
+                all.into_iter().partition(|search| search.request == request);
             all = rest;
             answer(&snapshot, same);
         }
@@ -39,19 +53,19 @@ pub(super) fn run(waiting: &Receiver<Search>, shared: &Shared) {
 }
 
 fn answer(snapshot: &Arc<Snapshot>, searches: Vec<Search>) {
-    let words = snapshot.bits().words();
+    let (words, bits) = (snapshot.bits().words(), snapshot.bits());
     let (fitting, others): (Vec<Search>, Vec<Search>) =
-        searches.into_iter().partition(|search| search.code.len() == words);
+        searches.into_iter().partition(|search| fits(snapshot, search));
     for search in others {
-        let message = format!("a code of {} words; {words} are needed", search.code.len());
+        let message = format!(
+            "a code of {} words with {} real outputs; {words} and {bits} are needed",
+            search.code.len(),
+            search.reals.len()
+        );
         (search.reply)(Err(Error::content(message)));
     }
-    let Some((k, skip, radius)) = fitting.first().map(|search| search.key) else { return };
-    let query = Query { k, skip, radius, allowed: None };
-    let codes = fitting.iter().flat_map(|search| search.code.iter().copied()).collect();
-    let found = Codes::from_words(snapshot.bits(), codes)
-        .and_then(|codes| snapshot.search(&codes, &query, &|_| ()));
-    match found {
+    let Some(request) = fitting.first().map(|search| search.request) else { return };
+    match find(snapshot, request, &fitting) {
         Ok(found) => {
             for (search, hits) in fitting.into_iter().zip(found) {
                 (search.reply)(Ok((Arc::clone(snapshot), hits)));
@@ -64,4 +78,29 @@ fn answer(snapshot: &Arc<Snapshot>, searches: Vec<Search>) {
             }
         }
     }
+}
+
+/// The hits of searches that ask for the same.
+fn find(
+    snapshot: &Snapshot,
+    request: SearchRequest,
+    searches: &[Search],
+) -> Result<Vec<Vec<Found>>> {
+    let SearchRequest { k, skip, radius, ranking } = request;
+    let query = Query { k, skip, radius, allowed: None };
+    let codes = searches.iter().flat_map(|search| search.code.iter().copied()).collect();
+    let codes = Codes::from_words(snapshot.bits(), codes)?;
+    let Some(ranking) = ranking else { return snapshot.search(&codes, &query, &|_| ()) };
+    let reals: Vec<f32> =
+        searches.iter().flat_map(|search| search.reals.iter().copied()).collect();
+    snapshot.search_ranked(&codes, &reals, ranking, &query, &|_| ())
+}
+
+/// Whether code and outputs have the right length, and the outputs are numbers: one search must
+/// not fail the others.
+fn fits(snapshot: &Snapshot, search: &Search) -> bool {
+    let ranks = search.request.ranking.is_some_and(|ranking| ranking.rank != Rank::Hamming);
+    let fitting = search.reals.len() == snapshot.bits().get()
+        && search.reals.iter().all(|value| value.is_finite());
+    search.code.len() == snapshot.bits().words() && (!ranks || fitting)
 }

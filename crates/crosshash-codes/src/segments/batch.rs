@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::format::{CodeFile, Ids};
-use crate::{Codes, Error, Labels, Result};
+use crate::{Codes, Error, Labels, Outputs, Result};
 
 /// Flag of an item that was loaded from a source that can be loaded again, such as the codes of
 /// a run. When such an item is replaced or deleted, the index remembers its id
@@ -13,7 +13,8 @@ pub const SEED: u8 = 1;
 /// Flag of an item that is kept with its payload but not found: there is no code for it yet.
 pub const HIDDEN: u8 = 2;
 
-/// Items to add: codes, and optionally ids, labels, payloads and flags, one of each per code.
+/// Items to add: codes, and optionally ids, labels, payloads, flags and outputs, one of each per
+/// code.
 #[derive(Clone, Debug)]
 pub struct ItemBatch {
     /// The codes.
@@ -26,12 +27,22 @@ pub struct ItemBatch {
     pub payloads: Option<Vec<Arc<[u8]>>>,
     /// [`SEED`] and [`HIDDEN`] per item.
     pub flags: Option<Vec<u8>>,
+    /// The outputs of the model. In an index that stores outputs, items without them get the signs
+    /// of their codes; an index that stores none refuses them.
+    pub outputs: Option<Outputs>,
 }
 
 impl ItemBatch {
     /// Codes alone.
     pub fn new(codes: Codes) -> ItemBatch {
-        ItemBatch { codes, ids: None, labels: None, payloads: None, flags: None }
+        ItemBatch {
+            codes,
+            ids: None,
+            labels: None,
+            payloads: None,
+            flags: None,
+            outputs: None,
+        }
     }
 
     /// Number of items.
@@ -51,6 +62,7 @@ impl ItemBatch {
             ("the labels", self.labels.as_ref().map(Labels::len)),
             ("the payloads", self.payloads.as_ref().map(Vec::len)),
             ("the flags", self.flags.as_ref().map(Vec::len)),
+            ("the outputs", self.outputs.as_ref().map(Outputs::len)),
         ];
         for (name, rows) in columns {
             if let Some(rows) = rows
@@ -66,7 +78,17 @@ impl ItemBatch {
                 });
             }
         }
-        Ok(())
+        match &self.outputs {
+            Some(outputs) if outputs.bits() != self.codes.bits() => Err(Error::Mismatch {
+                left: "the codes".into(),
+                left_size: self.codes.bits().get(),
+                right: "the outputs".into(),
+                right_size: outputs.bits().get(),
+                unit: "values an item",
+                remedy: "one output per bit is needed",
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Bytes of all payloads.
@@ -78,7 +100,7 @@ impl ItemBatch {
 impl From<CodeFile> for ItemBatch {
     fn from(file: CodeFile) -> ItemBatch {
         let CodeFile { codes, ids, labels } = file;
-        ItemBatch { codes, ids, labels, payloads: None, flags: None }
+        ItemBatch { ids, labels, ..ItemBatch::new(codes) }
     }
 }
 

@@ -15,8 +15,11 @@
 //! kind 10  payloads, one after the other
 //! kind 11  superseded ids, numbers: parameter x u64
 //! kind 12  superseded ids, names: like kind 3 with parameter rows
-//! kind 64 and above: per-item values of fixed width, parameter = bytes per item; written with the
-//!          optional flag, so that programs that do not know them ignore them
+//! kind 64  outputs: rows x parameter i8, parameter = bits (outputs.rs)
+//! kind 65 and above: per-item values of fixed width, parameter = bytes per item
+//!
+//! Kinds from 64 on are written with the optional flag, so that programs that do not know them
+//! ignore them.
 //! ```
 //!
 //! Opening maps the file and verifies the header, the layout and the short lists (7, 8, 11, 12).
@@ -33,11 +36,12 @@ use super::memory::{RowIds, order};
 use super::part::LabelRows;
 use crate::codes::check_words;
 use crate::format::{Id, Ids};
+use crate::outputs::OutputRows;
 use crate::sections::{
     Container, Entry, Head, MappedWords, Section, bytes_to_names, bytes_to_words, map,
     name_at, names_to_bytes, words_to_bytes,
 };
-use crate::{Bits, Codes, Error, Labels, Result};
+use crate::{Bits, Codes, Error, Labels, Outputs, Result};
 
 const CODES: u32 = 1;
 const NUMBERS: u32 = 2;
@@ -51,6 +55,7 @@ const PAYLOAD_TABLE: u32 = 9;
 const PAYLOADS: u32 = 10;
 const SUPERSEDED_NUMBERS: u32 = 11;
 const SUPERSEDED_NAMES: u32 = 12;
+const OUTPUTS: u32 = 64;
 
 const FILE: Container = Container {
     magic: b"XHSEGMT\0",
@@ -70,6 +75,7 @@ const FILE: Container = Container {
         (PAYLOADS, "payloads"),
         (SUPERSEDED_NUMBERS, "superseded ids"),
         (SUPERSEDED_NAMES, "superseded ids"),
+        (OUTPUTS, "outputs"),
     ],
 };
 
@@ -85,6 +91,7 @@ pub(crate) struct NewSegment<'a> {
     pub(crate) flags: Vec<u8>,
     /// Empty, or one per row.
     pub(crate) payloads: Vec<&'a [u8]>,
+    pub(crate) outputs: Option<&'a Outputs>,
     pub(crate) removed: Vec<Place>,
     pub(crate) superseded: Vec<Id>,
 }
@@ -139,6 +146,15 @@ impl NewSegment<'_> {
                 optional: false,
                 parameter: 0,
                 pieces,
+            });
+        }
+        if let Some(outputs) = self.outputs {
+            let bytes: &[u8] = bytemuck::cast_slice(outputs.values());
+            sections.push(Section {
+                kind: OUTPUTS,
+                optional: true,
+                parameter: bits.get() as u64,
+                pieces: vec![bytes.into()],
             });
         }
         let codes = words_to_bytes(self.codes.words());
@@ -242,6 +258,18 @@ impl Segment {
     /// Whether ids are numbers.
     pub(crate) fn has_numbers(&self) -> bool {
         self.head.find(NAMES).is_none()
+    }
+
+    /// Whether outputs are stored.
+    pub(crate) fn has_outputs(&self) -> bool {
+        self.head.find(OUTPUTS).is_some()
+    }
+
+    /// The outputs, if they are stored; verified.
+    pub(crate) fn outputs(&self) -> Result<Option<OutputRows<'_>>> {
+        let Some(bytes) = self.section(OUTPUTS)? else { return Ok(None) };
+        let values = bytemuck::cast_slice(bytes);
+        Ok(Some(OutputRows { width: self.head.bits.get(), values }))
     }
 
     /// A section, verified when it is first read; `None` if the segment has none of this kind.
@@ -389,6 +417,10 @@ fn check_sections(head: &Head) -> Result<()> {
             }
             ORDER => head.expect_bytes(entry, 4)?,
             FLAGS => head.expect_bytes(entry, 1)?,
+            OUTPUTS if entry.parameter != head.bits.get() as u64 => {
+                return Err(Error::content("corrupt: one output per bit is needed"));
+            }
+            OUTPUTS => head.expect_bytes(entry, head.bits.get())?,
             PAYLOAD_TABLE => head.expect(entry, 2)?,
             COUNTED if entry.parameter.checked_add(head.rows as u64).is_none() => {
                 return Err(Error::content(

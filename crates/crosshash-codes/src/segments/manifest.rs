@@ -23,6 +23,14 @@ pub(crate) enum IdKind {
     Names,
 }
 
+/// How the outputs of items are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OutputKind {
+    /// One signed byte per bit.
+    Int8,
+}
+
 /// One segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Listed {
@@ -51,6 +59,9 @@ pub(crate) struct Manifest {
     /// Number of labels.
     pub(crate) classes: usize,
     pub(crate) label_names: Vec<String>,
+    /// How outputs are stored; `None` if they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) outputs: Option<OutputKind>,
     pub(crate) segments: Vec<Listed>,
 }
 
@@ -79,6 +90,7 @@ impl Manifest {
             log: 1,
             classes: 0,
             label_names: Vec::new(),
+            outputs: None,
             segments: Vec::new(),
         }
     }

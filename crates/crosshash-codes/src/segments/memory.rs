@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::batch::ItemBatch;
 use super::part::LabelRows;
 use crate::format::{Id, Ids};
-use crate::{Codes, Labels};
+use crate::{Codes, Labels, Outputs};
 
 /// The ids of rows.
 #[derive(Clone, Debug)]
@@ -50,6 +50,8 @@ pub(crate) struct MemoryRows {
     pub(crate) payloads: Vec<Arc<[u8]>>,
     /// Empty, or one per row.
     pub(crate) flags: Vec<u8>,
+    /// If the index stores outputs.
+    pub(crate) outputs: Option<Outputs>,
     pub(crate) superseded: Vec<Id>,
 }
 
@@ -68,6 +70,7 @@ impl MemoryRows {
             labels: items.labels,
             payloads: items.payloads.unwrap_or_default(),
             flags: items.flags.unwrap_or_default(),
+            outputs: items.outputs,
             superseded,
         }
     }

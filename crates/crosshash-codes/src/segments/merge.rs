@@ -12,7 +12,7 @@ use super::memory::{MemoryRows, RowIds};
 use super::part::{Part, Store};
 use super::snapshot::Snapshot;
 use crate::format::{Id, Ids};
-use crate::{Bits, Codes, Labels, Result};
+use crate::{Bits, Codes, Error, Labels, Outputs, Result};
 
 /// Rows of several parts.
 pub(super) struct Gathered<'a> {
@@ -21,6 +21,7 @@ pub(super) struct Gathered<'a> {
     pub(super) labels: Option<Labels>,
     pub(super) flags: Vec<u8>,
     pub(super) payloads: Vec<&'a [u8]>,
+    pub(super) outputs: Option<Outputs>,
 }
 
 /// The rows of a snapshot's parts from `first` on that are to be kept.
@@ -35,8 +36,14 @@ pub(super) fn gather<'a>(
     let (mut words, mut labels) = (Vec::new(), Vec::new());
     let (mut numbers, mut texts) = (Vec::new(), Vec::new());
     let (mut flags, mut payloads) = (Vec::new(), Vec::new());
+    let mut outputs: Vec<i8> = Vec::new();
+    let has_outputs = snapshot.has_outputs();
     for part in &snapshot.parts[first..] {
         let (codes, label_rows) = (part.source.codes()?, part.source.labels()?);
+        let output_rows = part.source.outputs()?;
+        if has_outputs && output_rows.is_none() && part.rows() > 0 {
+            return Err(Error::content("corrupt: some items of the index have no outputs"));
+        }
         for row in 0..u32::try_from(part.rows()).unwrap_or(u32::MAX) {
             if !keep(part, row) {
                 continue;
@@ -52,6 +59,7 @@ pub(super) fn gather<'a>(
             labels.extend(std::iter::repeat_n(0, stride.saturating_sub(own.len())));
             flags.push(part.source.flags(row));
             payloads.push(part.source.payload(row)?.0);
+            outputs.extend(output_rows.iter().flat_map(|rows| rows.row(row)));
         }
     }
     let labels = match classes {
@@ -60,7 +68,9 @@ pub(super) fn gather<'a>(
     };
     let codes = Codes::from_words(snapshot.bits(), words)?;
     let ids = if names { Ids::Names(texts) } else { Ids::Numbers(numbers) };
-    Ok(Gathered { codes, ids, labels, flags, payloads })
+    let outputs = has_outputs.then(|| Outputs::from_bytes(snapshot.bits(), outputs));
+    let outputs = outputs.transpose()?;
+    Ok(Gathered { codes, ids, labels, flags, payloads, outputs })
 }
 
 /// The superseded ids of some parts, each once.
@@ -112,6 +122,7 @@ pub(super) fn write_pending(
         labels: gathered.labels.as_ref(),
         flags: gathered.flags,
         payloads: gathered.payloads,
+        outputs: gathered.outputs.as_ref(),
         removed,
         superseded,
     };
@@ -144,6 +155,7 @@ pub(super) fn write_merged(
         labels: gathered.labels.as_ref(),
         flags: gathered.flags,
         payloads: gathered.payloads,
+        outputs: gathered.outputs.as_ref(),
         removed,
         superseded,
     };
@@ -176,6 +188,7 @@ fn merged(parts: &[Part], bits: Bits, classes: usize) -> Result<Part> {
     let (mut words, mut labels) = (Vec::new(), Vec::new());
     let (mut numbers, mut names) = (Vec::new(), Vec::new());
     let (mut flags, mut payloads): (Vec<u8>, Vec<Arc<[u8]>>) = (Vec::new(), Vec::new());
+    let (mut outputs, mut has_outputs) = (Vec::new(), false);
     for part in parts {
         let Store::Memory(rows) = &part.source.store else { continue };
         let label_rows = rows.labels();
@@ -194,6 +207,10 @@ fn merged(parts: &[Part], bits: Bits, classes: usize) -> Result<Part> {
             labels.extend(std::iter::repeat_n(0, stride.saturating_sub(own.len())));
             flags.push(part.source.flags(row));
             payloads.push(rows.payloads.get(row).cloned().unwrap_or_default());
+            if let Some(own) = &rows.outputs {
+                outputs.extend_from_slice(own.row(row));
+                has_outputs = true;
+            }
         }
     }
     let labels = match classes {
@@ -207,6 +224,7 @@ fn merged(parts: &[Part], bits: Bits, classes: usize) -> Result<Part> {
         labels,
         payloads: Some(payloads),
         flags: Some(flags),
+        outputs: has_outputs.then(|| Outputs::from_bytes(bits, outputs)).transpose()?,
     };
     let rows = MemoryRows::new(items, 0, superseded(parts));
     Ok(Part::new(Store::Memory(rows)))

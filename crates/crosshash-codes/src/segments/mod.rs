@@ -24,12 +24,14 @@
 //! the file and never copied into another file.
 
 mod batch;
+mod fields;
 mod file;
 mod log;
 mod manifest;
 mod memory;
 mod merge;
 mod part;
+mod ranked;
 mod record;
 mod search;
 mod snapshot;
@@ -38,7 +40,9 @@ mod tests;
 mod writer;
 
 pub use batch::{HIDDEN, ItemBatch, SEED};
+pub use fields::{Counts, FieldCounts};
 pub use manifest::is_index;
+pub use ranked::{CANDIDATES, Ranking};
 pub use search::Found;
 pub use snapshot::{Info, Snapshot};
-pub use writer::Writer;
+pub use writer::{NewIndex, Writer};

@@ -1,6 +1,6 @@
 //! `Part`: one segment, or some rows in memory, as a snapshot sees it, with its removed rows.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -8,7 +8,8 @@ use super::batch::{HIDDEN, SEED};
 use super::file::Segment;
 use super::memory::MemoryRows;
 use crate::format::Id;
-use crate::index::{Index, ItemSet, Scan, build};
+use crate::index::{Columns, Index, ItemSet, Scan, build};
+use crate::outputs::OutputRows;
 use crate::{Codes, Result};
 
 /// Parts of fewer rows are scanned, whatever kind of index is requested.
@@ -50,6 +51,8 @@ pub(crate) struct Source {
     scan: OnceLock<Arc<dyn Index>>,
     index: OnceLock<Arc<dyn Index>>,
     label_counts: OnceLock<Vec<usize>>,
+    /// The fields of all rows and the version of their source, see `fields.rs`.
+    pub(super) fields: Mutex<Option<(u64, Arc<Columns>)>>,
 }
 
 impl Source {
@@ -59,6 +62,7 @@ impl Source {
             scan: OnceLock::new(),
             index: OnceLock::new(),
             label_counts: OnceLock::new(),
+            fields: Mutex::default(),
         }
     }
 
@@ -102,6 +106,17 @@ impl Source {
         match &self.store {
             Store::Segment(segment) => segment.labels(),
             Store::Memory(rows) => Ok(rows.labels()),
+        }
+    }
+
+    /// The outputs, if the index stores them.
+    pub(crate) fn outputs(&self) -> Result<Option<OutputRows<'_>>> {
+        match &self.store {
+            Store::Segment(segment) => segment.outputs(),
+            Store::Memory(rows) => Ok(rows.outputs.as_ref().map(|outputs| OutputRows {
+                width: outputs.bits().get(),
+                values: outputs.values(),
+            })),
         }
     }
 

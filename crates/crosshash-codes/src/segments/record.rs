@@ -12,13 +12,14 @@
 //! flags per item: u8
 //! payloads per item: u32 length and bytes
 //! deleted ids
+//! outputs, if the index stores them: items x bits i8
 //! ```
 
 use std::sync::Arc;
 
 use super::batch::ItemBatch;
 use crate::format::{Id, Ids};
-use crate::{Bits, Codes, Error, Labels, Result};
+use crate::{Bits, Codes, Error, Labels, Outputs, Result};
 
 /// A checked commit: items to add or replace, each with its id, and ids to delete.
 #[derive(Clone, Debug)]
@@ -86,12 +87,21 @@ impl Change {
             out.extend(payload);
         }
         self.deleted.iter().try_for_each(|id| put_id(&mut out, id))?;
+        if let Some(outputs) = &self.items.outputs {
+            out.extend_from_slice(bytemuck::cast_slice(outputs.values()));
+        }
         Ok(out)
     }
 
-    pub(crate) fn decode(bits: Bits, body: &[u8]) -> Result<Change> {
+    /// The commit of a record; `outputs` is whether the index stores outputs.
+    pub(crate) fn decode(bits: Bits, outputs: bool, body: &[u8]) -> Result<Change> {
         let mut from = Reader { rest: body };
-        let change = from.change(bits)?;
+        let mut change = from.change(bits)?;
+        if outputs {
+            let bytes = from.bytes(change.items.len() * bits.get())?;
+            let values = bytemuck::cast_slice::<u8, i8>(bytes).to_vec();
+            change.items.outputs = Some(Outputs::from_bytes(bits, values)?);
+        }
         if !from.rest.is_empty() {
             return Err(corrupt());
         }
@@ -174,6 +184,7 @@ impl<'a> Reader<'a> {
             labels,
             payloads: payloads.iter().any(|p| !p.is_empty()).then_some(payloads),
             flags: flags.iter().any(|&flags| flags != 0).then_some(flags),
+            outputs: None,
         };
         let deleted = (0..deleted.len()).map(|at| deleted.get(at)).collect();
         Ok(Change { items, deleted, classes, next_id })

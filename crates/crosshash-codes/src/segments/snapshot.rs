@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::batch::ItemBatch;
 use super::file::Segment;
 use super::log::{self, Contents};
-use super::manifest::{IdKind, Manifest};
+use super::manifest::{IdKind, Manifest, OutputKind};
 use super::memory::{MemoryRows, duplicate};
 use super::part::{Part, Store, each_label};
 use super::record::Change;
@@ -42,6 +42,8 @@ pub struct Info {
     pub labels: usize,
     /// Whether labels have names.
     pub label_names: bool,
+    /// How the outputs of items are stored: `int8`; `None` if they are not.
+    pub outputs: Option<&'static str>,
 }
 
 /// The items of one commit of an index on disk, or of codes in memory.
@@ -94,6 +96,7 @@ impl Snapshot {
         let classes = items.labels.as_ref().map_or(0, crate::Labels::classes);
         manifest.classes = label_names.len().max(classes);
         manifest.ids = Some(kind_of(items.ids.as_ref()));
+        manifest.outputs = items.outputs.as_ref().map(|_| OutputKind::Int8);
         let rows = MemoryRows::new(items, 0, Vec::new());
         Self::of(None, manifest, vec![Part::new(Store::Memory(rows))], 0)
     }
@@ -130,7 +133,9 @@ impl Snapshot {
         let mut snapshot = Self::of_segments(folder, manifest, &[])?;
         let path = log::path(folder, snapshot.manifest.log);
         for body in &contents.records {
-            let change = Change::decode(bits, body).map_err(|err| err.at(&path))?;
+            let outputs = snapshot.has_outputs();
+            let change =
+                Change::decode(bits, outputs, body).map_err(|err| err.at(&path))?;
             snapshot = snapshot.with(change)?;
         }
         Ok((snapshot, contents))
@@ -159,7 +164,9 @@ impl Snapshot {
                 && length == listed.bytes
                 && segment.bits() == bits
                 && segment.classes() <= manifest.classes
-                && (segment.rows() == 0 || segment.has_numbers() == numbers);
+                && (segment.rows() == 0 || segment.has_numbers() == numbers)
+                && (segment.rows() == 0
+                    || segment.has_outputs() == manifest.outputs.is_some());
             if !fits {
                 return Err(Error::content(
                     "not the segment that the manifest lists; restore the index from a copy",
@@ -280,6 +287,9 @@ impl Snapshot {
             }),
             labels: self.manifest.classes,
             label_names: !self.manifest.label_names.is_empty(),
+            outputs: self.manifest.outputs.map(|kind| match kind {
+                OutputKind::Int8 => "int8",
+            }),
         }
     }
 
@@ -323,6 +333,17 @@ impl Snapshot {
     pub fn code(&self, item: u32) -> Result<&[u64]> {
         let (part, row) = self.place(item)?;
         Ok(part.source.codes()?.code(row))
+    }
+
+    /// Whether the outputs of the model are stored for every item.
+    pub fn has_outputs(&self) -> bool {
+        self.manifest.outputs.is_some()
+    }
+
+    /// The stored outputs of an item, one signed byte per bit; `None` if the index stores none.
+    pub fn outputs(&self, item: u32) -> Result<Option<&[i8]>> {
+        let (part, row) = self.place(item)?;
+        Ok(part.source.outputs()?.map(|rows| rows.row(row)))
     }
 
     /// The labels of an item, ascending.

@@ -11,14 +11,14 @@ use std::time::Duration;
 use super::batch::ItemBatch;
 use super::file::NewSegment;
 use super::log::{self, Log};
-use super::manifest::{IdKind, Manifest};
+use super::manifest::{IdKind, Manifest, OutputKind};
 use super::memory::{RowIds, duplicate};
 use super::merge;
 use super::record::Change;
 use super::snapshot::{Snapshot, ids_of, kind_of, too_many};
 use crate::format::{Id, Ids};
 use crate::index::ItemSet;
-use crate::{Bits, Codes, Error, Labels, Result};
+use crate::{Bits, Codes, Error, Labels, Outputs, Result};
 
 const LOCK: &str = "lock";
 /// How often, and after what pause, a lock is requested.
@@ -37,6 +37,19 @@ const FOLD_BYTES: u64 = 32 << 20;
 const REMOVED_SHARE: usize = 3;
 const REMOVED_ROWS: usize = 1024;
 
+/// The settings of a new index.
+#[derive(Clone, Copy, Debug)]
+pub struct NewIndex<'a> {
+    /// Code length.
+    pub bits: Bits,
+    /// Names of the labels; empty if they have none.
+    pub label_names: &'a [String],
+    /// Whether the outputs of the model are stored, one signed byte per bit.
+    pub outputs: bool,
+    /// Commit numbers continue after this one: for an index that replaces another one.
+    pub after_commit: u64,
+}
+
 /// The only writer of an index.
 pub struct Writer {
     snapshot: Arc<Snapshot>,
@@ -51,17 +64,13 @@ pub struct Writer {
 impl Writer {
     /// Makes an empty index in a folder that does not exist or is empty.
     pub fn create(folder: &Path, bits: Bits, label_names: &[String]) -> Result<Writer> {
-        Self::create_after(folder, bits, label_names, 0)
+        let settings = NewIndex { bits, label_names, outputs: false, after_commit: 0 };
+        Self::create_with(folder, settings)
     }
 
-    /// The same with commit numbers that continue after `commit`: for an index that replaces
-    /// another one.
-    pub fn create_after(
-        folder: &Path,
-        bits: Bits,
-        label_names: &[String],
-        commit: u64,
-    ) -> Result<Writer> {
+    /// The same with all settings.
+    pub fn create_with(folder: &Path, settings: NewIndex<'_>) -> Result<Writer> {
+        let NewIndex { bits, label_names, outputs, after_commit: commit } = settings;
         fs_err::create_dir_all(folder)?;
         let taken = |entry: std::io::Result<fs_err::DirEntry>| {
             entry.is_ok_and(|entry| entry.file_name() != LOCK)
@@ -76,6 +85,7 @@ impl Writer {
         let mut manifest = Manifest::new(bits, commit);
         manifest.label_names = label_names.to_vec();
         manifest.classes = label_names.len();
+        manifest.outputs = outputs.then_some(OutputKind::Int8);
         log::create(folder, manifest.log, bits, commit.saturating_add(1))?;
         manifest.write(folder)?;
         Self::locked(folder, lock)
@@ -247,6 +257,11 @@ impl Writer {
                 "id {id} occurs twice; every item needs its own"
             )));
         }
+        if items.outputs.is_some() && manifest.outputs.is_none() {
+            return Err(Error::content(
+                "the index stores no outputs; build it with outputs, or add items without them",
+            ));
+        }
         match &items.labels {
             Some(labels)
                 if labels.classes() > manifest.classes
@@ -265,7 +280,7 @@ impl Writer {
         }
     }
 
-    /// The items with ids.
+    /// The items with ids, and with outputs if the index stores them.
     fn numbered(&self, mut items: ItemBatch, deleted: Vec<Id>) -> Result<Change> {
         let manifest = &self.snapshot.manifest;
         let count = items.len() as u64;
@@ -286,6 +301,9 @@ impl Writer {
                 next_id = next_id.max(largest.saturating_add(1));
             }
             Some(Ids::Names(_)) => {}
+        }
+        if manifest.outputs.is_some() && items.outputs.is_none() {
+            items.outputs = Some(Outputs::from_codes(&items.codes));
         }
         let classes = items.labels.as_ref().map_or(0, Labels::classes);
         let classes = manifest.classes.max(classes);
@@ -323,6 +341,7 @@ impl Writer {
                 labels: items.labels.as_ref(),
                 flags: items.flags.clone().unwrap_or_default(),
                 payloads: payloads.collect(),
+                outputs: items.outputs.as_ref(),
                 removed: Vec::new(),
                 superseded,
             };

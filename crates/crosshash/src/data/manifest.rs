@@ -55,6 +55,9 @@ pub struct Items {
     /// Rows to exclude: column = values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub leave_out: BTreeMap<String, Many<String>>,
+    /// Columns that filters can use when the data set is served: a list, or "all" (default).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Many<String>>,
 }
 
 /// The source of labels: columns, a matrix, the folders of pictures, or frequent words.

@@ -10,6 +10,7 @@
 //! | `normalise.rs`, `text/` | fitted on training items: means and deviations, vocabularies |
 //! | `manifest.rs`, `open.rs`, `resolve.rs` | from `dataset.toml` to a [`Dataset`] |
 //! | `label_words.rs` | labels from frequent words of training texts |
+//! | `meta.rs` | the other columns of item tables, for filters |
 //! | `read/` | one file per format |
 //! | `bytes.rs`, `spool.rs`, `limits.rs` | mapped and decompressed bytes, and limits on their size |
 //! | `inspect/`, `import.rs`, `synth.rs` | inspection, proposed manifests, synthetic data |
@@ -28,6 +29,7 @@ pub mod inspect;
 mod label_words;
 mod limits;
 mod manifest;
+mod meta;
 mod modality;
 mod normalise;
 mod open;
@@ -52,6 +54,7 @@ pub use manifest::{
     ArrayFile, FromText, Group, GroupId, Items, KeyedArray, LabelSource, MANIFEST,
     Manifest, Many, ModalitySource, Names, SplitSource,
 };
+pub use meta::{ItemMeta, read_meta};
 pub use modality::{Modality, View};
 pub use normalise::{Normaliser, Standardiser};
 pub use open::{LoadedDataset, OpenOptions, open, open_with};

@@ -1,14 +1,19 @@
-//! The codes of a run: queries and database of every modality, with ids and labels.
+//! The codes of a run: queries and database of every modality, with ids and labels; and the outputs
+//! of the model, one signed byte per bit (`.outputs.npy`).
 
 use std::path::PathBuf;
 
 use crosshash_codes::format::{CodeFile, Ids};
+use crosshash_codes::{Outputs, npy, read};
 
 use super::{CODES, RunDir};
 use crate::data::{Dataset, Split, View, no_labels};
-use crate::encode::{Encoder, encode};
+use crate::encode::{Encoder, signs};
 use crate::evaluate::Coded;
 use crate::{Error, Result};
+
+/// The ending of a file of outputs.
+const OUTPUTS: &str = "outputs.npy";
 
 /// A part of the items that is coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +33,10 @@ pub struct CodedModality {
     pub query_ids: Ids,
     /// Ids of the database items.
     pub database_ids: Ids,
+    /// Outputs of the queries.
+    pub query_outputs: Outputs,
+    /// Outputs of the database items.
+    pub database_outputs: Outputs,
 }
 
 impl Subset {
@@ -56,20 +65,22 @@ impl CodedModality {
             Ids::Names((0..view.len()).map(|at| view.id(at).to_owned()).collect())
         };
         let offset = queries.len();
-        let query_codes = encode(encoder, modality, queries.features(), progress)?;
-        let database_codes = encode(encoder, modality, database.features(), &|done| {
-            progress(offset + done)
-        })?;
+        let bits = encoder.bits();
+        let query_reals = encoder.outputs(modality, queries.features(), progress)?;
+        let database_reals = encoder
+            .outputs(modality, database.features(), &|done| progress(offset + done))?;
         Ok(CodedModality {
             query_ids: ids(&queries),
             database_ids: ids(&database),
             coded: Coded {
                 name: modality.to_owned(),
-                queries: query_codes,
+                queries: signs(bits, &query_reals)?,
                 query_labels: queries.labels(),
-                database: database_codes,
+                database: signs(bits, &database_reals)?,
                 database_labels: database.labels(),
             },
+            query_outputs: Outputs::from_reals(bits, &query_reals)?,
+            database_outputs: Outputs::from_reals(bits, &database_reals)?,
         })
     }
 
@@ -100,11 +111,23 @@ impl RunDir {
         self.path.join(CODES).join(format!("{}.{modality}.codes", subset.name()))
     }
 
-    /// Saves the codes of a modality.
+    /// The file of the outputs of a modality: `int8`, items x bits, in the order of the codes.
+    pub fn outputs_path(&self, subset: Subset, modality: &str) -> PathBuf {
+        self.codes_path(subset, modality).with_extension(OUTPUTS)
+    }
+
+    /// Saves the codes and outputs of a modality.
     pub fn save_codes(&self, coded: &CodedModality) -> Result<()> {
         fs_err::create_dir_all(self.path.join(CODES))?;
         for subset in [Subset::Query, Subset::Database] {
             coded.file(subset).write(&self.codes_path(subset, &coded.coded.name))?;
+            let outputs = match subset {
+                Subset::Query => &coded.query_outputs,
+                Subset::Database => &coded.database_outputs,
+            };
+            let path = self.outputs_path(subset, &coded.coded.name);
+            let (rows, columns) = (outputs.len(), outputs.bits().get());
+            npy::write_matrix(&path, rows, columns, outputs.values().iter().copied())?;
         }
         Ok(())
     }
@@ -112,6 +135,25 @@ impl RunDir {
     /// Loads the codes of a modality.
     pub fn codes(&self, subset: Subset, modality: &str) -> Result<CodeFile> {
         Ok(CodeFile::read(&self.codes_path(subset, modality))?)
+    }
+
+    /// Loads the outputs of a modality; `None` for a run of an earlier version, which has none.
+    pub fn outputs(&self, subset: Subset, modality: &str) -> Result<Option<Outputs>> {
+        let path = self.outputs_path(subset, modality);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let codes = self.codes(subset, modality)?.codes;
+        let outputs =
+            Outputs::from_reals(codes.bits(), &read::reals(&path, codes.bits())?)?;
+        if outputs.len() != codes.len() {
+            let (rows, items) = (outputs.len(), codes.len());
+            return Err(Error::content(format!(
+                "{rows} rows of outputs for {items} codes: train again"
+            ))
+            .at(&path));
+        }
+        Ok(Some(outputs))
     }
 
     /// Loads the codes and labels of every modality, sorted by name; labels of 0 classes if there are none.

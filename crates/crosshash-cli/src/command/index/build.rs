@@ -5,9 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use crosshash_codes::exchange::{format_of, read_ids};
-use crosshash_codes::format::CodeFile;
-use crosshash_codes::read;
-use crosshash_codes::segments::Writer;
+use crosshash_codes::segments::{ItemBatch, NewIndex, Writer};
+use crosshash_codes::{Bits, Outputs, read};
 
 use crate::code_args::CodeArgs;
 use crate::progress::say;
@@ -21,7 +20,7 @@ Examples:
     crosshash index build photos.index --codes codes.npy --ids ids.txt --labels labels.npy
 
   From a trained run (with ids and labels); from a FAISS IndexBinaryFlat; from JSON lines:
-    crosshash index build photos.index --codes run/codes/database.image.codes
+    crosshash index build photos.index --codes run/codes/database.image.codes --outputs int8
     crosshash index build photos.index --codes flat.faiss
     crosshash index build photos.index --codes items.jsonl";
 
@@ -49,12 +48,18 @@ struct Items {
     #[arg(long, value_name = "FILE")]
     labels: Option<PathBuf>,
 
+    /// Outputs of the model to store with the codes, for --rank outputs: a .npy matrix (items x
+    /// bits), or `int8` for those that `train` stored beside the code file of a run. Takes one byte
+    /// per bit and item.
+    #[arg(long, value_name = "FILE|int8")]
+    outputs: Option<PathBuf>,
+
     #[command(flatten)]
     layout: CodeArgs,
 }
 
 impl Items {
-    fn read(&self) -> Result<CodeFile> {
+    fn read(&self) -> Result<ItemBatch> {
         let format = format_of(&self.codes).context("--codes")?;
         let mut file = (format.read)(&self.codes, &self.layout.options()?)?;
         if let Some(path) = &self.ids {
@@ -63,7 +68,22 @@ impl Items {
         if let Some(path) = &self.labels {
             file.labels = Some(read::labels(path)?);
         }
-        Ok(file)
+        let outputs = self.outputs(file.codes.bits())?;
+        Ok(ItemBatch { outputs, ..file.into() })
+    }
+
+    fn outputs(&self, bits: Bits) -> Result<Option<Outputs>> {
+        let Some(path) = &self.outputs else { return Ok(None) };
+        let beside = self.codes.with_extension("outputs.npy");
+        let path = if path == Path::new("int8") { &beside } else { path };
+        if !path.exists() {
+            bail!(
+                "--outputs: {} does not exist; `crosshash train` writes it for every modality of a \
+                 run",
+                path.display()
+            );
+        }
+        Ok(Some(Outputs::from_reals(bits, &read::reals(path, bits)?)?))
     }
 }
 
@@ -109,8 +129,14 @@ pub(super) fn build(args: &BuildArgs) -> Result<ExitCode> {
     let count = items.codes.len();
     let is_new = !args.index.exists();
     let make = || -> Result<()> {
-        let mut writer = Writer::create(&args.index, items.codes.bits(), &names)?;
-        writer.insert(&items)?;
+        let new = NewIndex {
+            bits: items.codes.bits(),
+            label_names: &names,
+            outputs: items.outputs.is_some(),
+            after_commit: 0,
+        };
+        let mut writer = Writer::create_with(&args.index, new)?;
+        writer.insert(items.clone())?;
         Ok(writer.flush()?)
     };
     if let Err(err) = make() {
@@ -132,10 +158,10 @@ pub(super) fn add(args: &AddArgs) -> Result<ExitCode> {
     let items = args.items.read()?;
     let count = items.codes.len();
     if args.upsert {
-        let replaced = writer.upsert(&items)?;
+        let replaced = writer.upsert(items)?;
         say(format!("{} items added, {replaced} replaced", count - replaced));
     } else {
-        writer.insert(&items)?;
+        writer.insert(items)?;
         say(format!("{count} items added"));
     }
     Ok(ExitCode::SUCCESS)

@@ -8,6 +8,7 @@ use crosshash_codes::format::Id;
 use crosshash_codes::segments::Writer;
 
 use crate::progress::say;
+use crate::serve::fields::PayloadFields;
 
 /// Delete items from an index.
 #[derive(clap::Args)]
@@ -47,7 +48,7 @@ pub(super) fn delete(args: &DeleteArgs) -> Result<ExitCode> {
     let mut writer = Writer::open(&args.index)?;
     let count = match &args.filter {
         Some(filter) => {
-            let items = writer.snapshot().filter(filter)?;
+            let items = writer.snapshot().filter_with(filter, &PayloadFields)?;
             writer.delete_items(&items)?
         }
         None => {

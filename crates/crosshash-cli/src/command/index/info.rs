@@ -47,6 +47,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     writeln!(out, "ids       {}", info.ids.unwrap_or("none yet"))?;
     let named = if info.label_names { ", named" } else { "" };
     writeln!(out, "labels    {}{named}", info.labels)?;
+    let outputs = match info.outputs {
+        Some(kind) => format!("{kind}, {} bytes per item", info.bits),
+        None => "none".to_owned(),
+    };
+    writeln!(out, "outputs   {outputs}")?;
     writeln!(out, "segments  {}", info.segments)?;
     writeln!(out, "logged    {} (items not yet in a segment)", info.logged)?;
     writeln!(out, "commits   {}", info.commit)?;

@@ -5,7 +5,7 @@ use crosshash::keywords::KeywordIndex;
 use crosshash::{QueryEncoder, RunDir};
 use crosshash_codes::Codes;
 use crosshash_codes::index::Query;
-use crosshash_codes::segments::{Found, Snapshot};
+use crosshash_codes::segments::{Found, Ranking, Snapshot};
 
 use super::Args;
 use super::queries::{self, Queries};
@@ -23,12 +23,14 @@ pub(super) fn search(
     encoder: &QueryEncoder,
     snapshot: &Snapshot,
     queries: &Queries,
+    ranking: Ranking,
     wanted: &Query<'_>,
 ) -> Result<Reasoned> {
     let run = RunDir::open(&args.place)?;
     let target = queries::target(args, encoder)?;
     let keywords = keywords(&run, encoder, &target, snapshot)?;
     let weak_from = weak_from(&run, &queries::query_modality(args, encoder)?, &target);
+    let reals = queries.reals_or_signs();
     let (mut found, mut reasons) = (Vec::new(), Vec::new());
     for (nth, text) in args.text.iter().enumerate() {
         let query = WordQuery {
@@ -40,7 +42,12 @@ pub(super) fn search(
         };
         let (k, skip) = query.by_meaning();
         let near = Query { k, skip, ..*wanted };
-        let (code, meaning) = meaning(args, &near, snapshot, queries, nth)?;
+        let code = queries.codes.code(nth).to_vec();
+        let own = Codes::from_words(snapshot.bits(), code.clone())?;
+        let bits = snapshot.bits().get();
+        let reals = &reals[nth * bits..(nth + 1) * bits];
+        let meaning = snapshot.search_ranked(&own, reals, ranking, &near, &|_| ())?;
+        let meaning = meaning.into_iter().next().unwrap_or_default();
         let page = query.rank(Some(&keywords), snapshot, &code, wanted.allowed, meaning)?;
         let why = page.hits.iter().map(|hit| hit.reasons(weak_from).join(", "));
         reasons.push(why.collect());
@@ -62,30 +69,6 @@ pub(super) fn report_unknown(args: &Args, encoder: &QueryEncoder) -> Result<()> 
         }
     }
     Ok(())
-}
-
-/// The code of a query and the nearest items that the fusion needs.
-fn meaning(
-    args: &Args,
-    near: &Query<'_>,
-    snapshot: &Snapshot,
-    queries: &Queries,
-    nth: usize,
-) -> Result<(Vec<u64>, Vec<Found>)> {
-    let bits = snapshot.bits();
-    let (code, found) = match queries {
-        Queries::Codes(codes) => {
-            let code = codes.code(nth).to_vec();
-            let own = Codes::from_words(bits, code.clone())?;
-            (code, snapshot.search(&own, near, &|_| ())?)
-        }
-        Queries::Reals(values) => {
-            let own = &values[nth * bits.get()..(nth + 1) * bits.get()];
-            let code = Codes::from_signs(bits, own)?.words().to_vec();
-            (code, snapshot.search_reals(own, args.candidates, near, &|_| ())?)
-        }
-    };
-    Ok((code, found.into_iter().next().unwrap_or_default()))
 }
 
 /// The keyword index of the searched items.

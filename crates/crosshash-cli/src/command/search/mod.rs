@@ -1,6 +1,7 @@
 //! `crosshash search`: the nearest items of an index, or of a trained run.
 
 mod by_words;
+mod items;
 mod output;
 mod queries;
 
@@ -9,10 +10,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use crosshash::RunDir;
-use crosshash_codes::index::Query;
-use crosshash_codes::segments::{Snapshot, is_index};
+use crosshash_codes::index::{Query, Rank};
+use crosshash_codes::segments::{CANDIDATES, Ranking, Snapshot, is_index};
 
-use self::queries::Queries;
+use self::items::Content;
 use crate::code_args::CodeArgs;
 use crate::progress::{Progress, say};
 use crate::weight_paths::WeightPaths;
@@ -41,13 +42,19 @@ Examples:
   Items whose texts contain the words, fused with the nearest ones:
     crosshash search run --text \"red heart\" --target picture --by both
 
-  Candidates by Hamming distance, ranked by real-valued queries (one value per bit):
-    crosshash search photos.index --rerank outputs.npy -k 10 --candidates 200
+  Real-valued queries (one value per bit); by Hamming distance alone; by price and date:
+    crosshash search photos.index --rerank outputs.npy -k 10
+    crosshash search run --text \"a dog\" --rank hamming
+    crosshash search run --text \"a dog\" --filter 'price < 20 and added >= 2024-05-01'
 
+Ranks:   outputs: cosine of the query with the stored outputs of the items; asymmetric: cosine with
+         their codes; hamming: distance alone. The first two re-rank the --candidates nearest items
+         by distance, and all items as near as the last of these; the others follow by distance.
 Filters: label in (3, cat, 'red car'), label not in (..), label = 3, id in (..), id != x, and, or,
-         not, parentheses. Label names can be used if the index contains them.
-Results: exact, nearest first; items at the same distance are sorted by their number in the index,
-         so that pages (--skip) neither overlap nor omit items. Exit code 1 if nothing was found.";
+         not, parentheses; fields of the items: brand = \"x\", price <= 20, added > 2024-05-01,
+         tags contains y, `odd name` in (1, 2), exists(price).
+Results: exact; ties are sorted by distance, then by the number in the index, so that pages (--skip)
+         neither overlap nor omit items. Exit code 1 if nothing was found.";
 
 /// Find the nearest items by Hamming distance.
 #[derive(clap::Args)]
@@ -60,7 +67,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "input", "rerank"])]
     codes: Option<PathBuf>,
 
-    /// Real-valued queries (.npy, one value per bit); they rank the candidates.
+    /// Real-valued queries (.npy, one value per bit).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["text", "input"])]
     rerank: Option<PathBuf>,
 
@@ -111,13 +118,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip: usize,
 
-    /// Number of candidates that real-valued queries rank.
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    candidates: usize,
+    /// Score that orders the results: hamming, asymmetric or outputs [default: the best that the
+    /// index and the queries support].
+    #[arg(long, value_name = "RANK")]
+    rank: Option<Rank>,
 
-    /// Rank the candidates by the real outputs of the model for the query (asymmetric distance).
-    #[arg(long)]
-    asymmetric: bool,
+    /// Number of nearest items that the score re-ranks, at least.
+    #[arg(long, value_name = "N", default_value_t = CANDIDATES)]
+    candidates: usize,
 
     /// Search algorithm: scan, mih, mih-lean, cluster-lists or auto. All return the same results.
     #[arg(long, value_name = "KIND", default_value = "auto")]
@@ -145,14 +153,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     {
         bail!("--out {}: the file name must end in .npz", out.display());
     }
-    let (snapshot, queries, encoder) = if is_index(&args.place) {
+    let (snapshot, queries, content, encoder) = if is_index(&args.place) {
         let snapshot = Snapshot::open(&args.place)?;
         let queries = queries::for_index(args, &snapshot)?;
-        (snapshot, queries, None)
+        (snapshot, queries, Content::of_index(), None)
     } else if RunDir::is_run(&args.place) {
-        let (snapshot, queries, encoder) = queries::for_run(args)?;
+        let (snapshot, queries, content, encoder) = queries::for_run(args)?;
         by_words::report_unknown(args, &encoder)?;
-        (snapshot, queries, Some(encoder))
+        (snapshot, queries, content, Some(encoder))
     } else {
         bail!(
             "{} is neither the folder of an index (`crosshash index build`) nor of a finished run \
@@ -160,29 +168,33 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             args.place.display()
         );
     };
-    let count = queries.len(snapshot.bits());
+    let count = queries.codes.len();
     prepare(args, &snapshot, count)?;
-    let allowed = args.filter.as_deref().map(|text| snapshot.filter(text)).transpose()?;
+    let allowed = args.filter.as_deref().map(|text| snapshot.filter_with(text, &content));
+    let allowed = allowed.transpose()?;
     let k = args.k.unwrap_or(if args.radius.is_some() { usize::MAX } else { 10 });
     let query =
         Query { k, radius: args.radius, skip: args.skip, allowed: allowed.as_ref() };
     let progress = Progress::new("searching", count);
     let done = |done| progress.set(done);
+    let rank = args.rank.unwrap_or_else(|| snapshot.best_rank(queries.reals.is_some()));
+    let ranking = Ranking { rank, candidates: args.candidates };
     let by = args.by.filter(|by| *by != By::Meaning);
-    if let (Some(by), Some(encoder)) = (by, &encoder) {
-        let (found, reasons) =
-            by_words::search(args, by, encoder, &snapshot, &queries, &query)?;
-        drop(progress);
-        return output::print(args, &snapshot, &found, &reasons);
-    }
-    let found = match queries {
-        Queries::Codes(codes) => snapshot.search(&codes, &query, &done)?,
-        Queries::Reals(values) => {
-            snapshot.search_reals(&values, args.candidates, &query, &done)?
-        }
+    let (found, reasons) = if let (Some(by), Some(encoder)) = (by, &encoder) {
+        by_words::search(args, by, encoder, &snapshot, &queries, ranking, &query)?
+    } else {
+        let reals = queries.reals_or_signs();
+        let found = snapshot
+            .search_ranked(&queries.codes, &reals, ranking, &query, &done)
+            .context("--rank")?;
+        (found, Vec::new())
     };
     drop(progress);
-    output::print(args, &snapshot, &found, &[])
+    let results =
+        output::Results { snapshot: &snapshot, content: &content, rank, reasons: &reasons };
+    results.print(args, &queries.names, &found)?;
+    let nothing = found.iter().all(Vec::is_empty);
+    Ok(if nothing { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
 /// Builds the selected index; with `auto` only for enough queries that it pays off.

@@ -1,75 +1,126 @@
 //! Prints the results of a search: a table, JSON or arrays.
 
-use std::io::Write as _;
-use std::process::ExitCode;
+use std::io::Write;
 
 use anyhow::Result;
 use crosshash_codes::format::Id;
+use crosshash_codes::index::Rank;
 use crosshash_codes::segments::{Found, Snapshot};
 use serde_json::{Value, json};
 
 use super::Args;
+use super::items::Content;
 use crate::npz::{self, Array};
 use crate::progress::say;
 
-/// Prints the hits of every query, with their reasons if there are any. The exit code is 1 if nothing
-/// was found.
-pub(super) fn print(
-    args: &Args,
-    snapshot: &Snapshot,
-    found: &[Vec<Found>],
-    reasons: &[Vec<String>],
-) -> Result<ExitCode> {
-    write_results(args, snapshot, found, reasons)?;
-    let nothing = found.iter().all(Vec::is_empty);
-    Ok(if nothing { ExitCode::from(1) } else { ExitCode::SUCCESS })
+/// The longest text of a table in characters.
+const LONGEST_TEXT: usize = 60;
+
+/// What is printed with the hits.
+pub(super) struct Results<'a> {
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) content: &'a Content,
+    pub(super) rank: Rank,
+    /// Why each hit of each query is a result; empty if that is not known.
+    pub(super) reasons: &'a [Vec<String>],
 }
 
-fn write_results(
-    args: &Args,
-    snapshot: &Snapshot,
-    found: &[Vec<Found>],
-    reasons: &[Vec<String>],
-) -> Result<()> {
-    let reason = |q: usize, rank: usize| reasons.get(q).and_then(|of| of.get(rank));
-    if let Some(path) = &args.out {
-        npz::write(path, &arrays(found))?;
-        say(format!("results of {} queries in {}", found.len(), path.display()));
-        return Ok(());
-    }
-    let mut out = std::io::stdout().lock();
-    if args.json {
-        let all = found.iter().enumerate().map(|(q, hits)| to_json(snapshot, q, hits));
-        let mut all = all.collect::<Result<Vec<Value>>>()?;
-        for (q, hits) in found.iter().enumerate() {
-            for rank in 0..hits.len() {
-                if let Some(reason) = reason(q, rank) {
-                    all[q]["hits"][rank]["reason"] = json!(reason);
-                }
+impl Results<'_> {
+    /// Prints the hits of queries with these names.
+    pub(super) fn print(
+        &self,
+        args: &Args,
+        names: &[String],
+        found: &[Vec<Found>],
+    ) -> Result<()> {
+        if let Some(path) = &args.out {
+            npz::write(path, &arrays(found))?;
+            say(format!("results of {} queries in {}", found.len(), path.display()));
+            return Ok(());
+        }
+        let mut out = std::io::stdout().lock();
+        if args.json {
+            let all = names.iter().zip(found).enumerate();
+            let all = all.map(|(nth, (name, hits))| self.to_json(nth, name, hits));
+            let all = all.collect::<Result<Vec<Value>>>()?;
+            writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+            return Ok(());
+        }
+        for (nth, (name, hits)) in names.iter().zip(found).enumerate() {
+            if nth > 0 {
+                writeln!(out)?;
             }
+            writeln!(out, "query {}, ranked by {}", short(name), self.rank.name())?;
+            self.table(&mut out, nth, args.skip, hits)?;
         }
-        writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
-        return Ok(());
+        Ok(())
     }
-    let widest = found.iter().flatten().map(|found| found.id.to_string().chars().count());
-    let width = widest.max().unwrap_or(0).max(4);
-    writeln!(out, "query  rank  {:<width$}  distance  labels", "id")?;
-    for (q, hits) in found.iter().enumerate() {
+
+    fn reason(&self, query: usize, rank: usize) -> Option<&String> {
+        self.reasons.get(query)?.get(rank)
+    }
+
+    fn table(
+        &self,
+        out: &mut impl Write,
+        query: usize,
+        skip: usize,
+        hits: &[Found],
+    ) -> Result<()> {
+        let widest = hits.iter().map(|found| found.id.to_string().chars().count());
+        let width = widest.max().unwrap_or(0).max(4);
+        writeln!(out, "rank  {:<width$}  distance  score  labels; text; file", "id")?;
         for (rank, found) in hits.iter().enumerate() {
-            let id = found.id.to_string();
-            let score = found.score.map_or(String::new(), |s| format!("  score {s:.3}"));
-            let reason =
-                reason(q, rank).map_or(String::new(), |text| format!("  ({text})"));
-            writeln!(
-                out,
-                "{q:>5}  {:>4}  {id:<width$}  {:>8}  {}{score}{reason}",
-                rank + 1 + args.skip,
+            let mut shown = vec![labels(self.snapshot, found)?.join(", ")];
+            shown.extend(self.content.text(self.snapshot, found)?.map(|text| short(&text)));
+            shown.extend(self.content.file(found));
+            shown.extend(self.reason(query, rank).map(|reason| format!("({reason})")));
+            shown.retain(|text| !text.is_empty());
+            let line = format!(
+                "{:>4}  {:<width$}  {:>8}  {:>5.3}  {}",
+                rank + 1 + skip,
+                found.id.to_string(),
                 found.hit.distance,
-                labels(snapshot, found)?.join(", ")
-            )?;
+                found.score.unwrap_or(0.0),
+                shown.join("; ")
+            );
+            writeln!(out, "{}", line.trim_end())?;
         }
+        Ok(())
     }
-    Ok(())
+
+    fn to_json(&self, query: usize, name: &str, hits: &[Found]) -> Result<Value> {
+        let hit = |(rank, found): (usize, &Found)| -> Result<Value> {
+            let id = match &found.id {
+                Id::Number(number) => json!(number),
+                Id::Name(name) => json!(name),
+            };
+            let mut shown = json!({
+                "id": id,
+                "distance": found.hit.distance,
+                "score": found.score,
+                "labels": labels(self.snapshot, found)?,
+                "text": self.content.text(self.snapshot, found)?,
+                "file": self.content.file(found),
+            });
+            if let Some(reason) = self.reason(query, rank) {
+                shown["reason"] = json!(reason);
+            }
+            Ok(shown)
+        };
+        let hits = hits.iter().enumerate().map(hit).collect::<Result<Vec<Value>>>()?;
+        Ok(json!({ "query": name, "rank": self.rank.name(), "hits": hits }))
+    }
+}
+
+/// A text on one line, cut after some characters.
+fn short(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= LONGEST_TEXT {
+        return line;
+    }
+    let cut: String = line.chars().take(LONGEST_TEXT - 3).collect();
+    format!("{}...", cut.trim_end())
 }
 
 fn labels(snapshot: &Snapshot, found: &Found) -> Result<Vec<String>> {
@@ -78,26 +129,6 @@ fn labels(snapshot: &Snapshot, found: &Found) -> Result<Vec<String>> {
         None => label.to_string(),
     };
     Ok(snapshot.labels(found.hit.item)?.into_iter().map(name).collect())
-}
-
-fn to_json(snapshot: &Snapshot, q: usize, hits: &[Found]) -> Result<Value> {
-    let hit = |found: &Found| -> Result<Value> {
-        let id = match &found.id {
-            Id::Number(number) => json!(number),
-            Id::Name(name) => json!(name),
-        };
-        let mut value = json!({
-            "id": id,
-            "distance": found.hit.distance,
-            "labels": labels(snapshot, found)?,
-        });
-        if let Some(score) = found.score {
-            value["score"] = json!(score);
-        }
-        Ok(value)
-    };
-    let hits = hits.iter().map(hit).collect::<Result<Vec<Value>>>()?;
-    Ok(json!({ "query": q, "hits": hits }))
 }
 
 /// Matrices with as many columns as the longest result list.

@@ -1,30 +1,62 @@
 //! The queries of a search: codes from a file, or items encoded by the model of a run.
 
+use std::path::PathBuf;
+
 use anyhow::{Context as _, Result, bail};
 use crosshash::encode::signs;
 use crosshash::{Encoder as _, QueryEncoder, QueryKind, RunDir, Subset};
-use crosshash_codes::segments::Snapshot;
+use crosshash_codes::format::CodeFile;
+use crosshash_codes::segments::{ItemBatch, Snapshot};
 use crosshash_codes::{Bits, Codes, exchange, read};
 
 use super::Args;
+use super::items::Content;
 use crate::data_args::ExtractArgs;
 use crate::progress::Progress;
 
 /// The queries.
-pub(super) enum Queries {
-    Codes(Codes),
-    /// One value per bit.
-    Reals(Vec<f32>),
+pub(super) struct Queries {
+    pub(super) codes: Codes,
+    /// Real outputs, one value per bit, if they are known.
+    pub(super) reals: Option<Vec<f32>>,
+    /// Their texts, files, ids or numbers.
+    pub(super) names: Vec<String>,
 }
 
 impl Queries {
-    /// How many there are.
-    pub(super) fn len(&self, bits: Bits) -> usize {
-        match self {
-            Queries::Codes(codes) => codes.len(),
-            Queries::Reals(values) => values.len() / bits.get(),
-        }
+    /// Queries that are known by their outputs.
+    fn from_reals(
+        bits: Bits,
+        reals: Vec<f32>,
+        names: Option<Vec<String>>,
+    ) -> Result<Queries> {
+        let codes = signs(bits, &reals)?;
+        let names = names.filter(|names| names.len() == codes.len());
+        let names = names.unwrap_or_else(|| numbers(codes.len()));
+        Ok(Queries { codes, reals: Some(reals), names })
     }
+
+    fn from_codes(file: CodeFile) -> Queries {
+        let ids = file.ids.as_ref();
+        let ids = ids.map(|ids| (0..ids.len()).map(|at| ids.get(at).to_string()).collect());
+        let names = ids.unwrap_or_else(|| numbers(file.codes.len()));
+        Queries { codes: file.codes, reals: None, names }
+    }
+
+    /// The real outputs; -1 and +1 by the codes if they are not known.
+    pub(super) fn reals_or_signs(&self) -> Vec<f32> {
+        let codes = &self.codes;
+        let sign = |at: usize, k: usize| if codes.bit(at, k) { 1.0 } else { -1.0 };
+        let signs = || {
+            let bits = codes.bits().get();
+            (0..codes.len() * bits).map(|at| sign(at / bits, at % bits)).collect()
+        };
+        self.reals.clone().unwrap_or_else(signs)
+    }
+}
+
+fn numbers(count: usize) -> Vec<String> {
+    (0..count).map(|at| at.to_string()).collect()
 }
 
 /// The queries for an index.
@@ -36,25 +68,30 @@ pub(super) fn for_index(args: &Args, snapshot: &Snapshot) -> Result<Queries> {
         );
     }
     if let Some(path) = &args.rerank {
-        return Ok(Queries::Reals(read::reals(path, snapshot.bits())?));
+        let reals = read::reals(path, snapshot.bits())?;
+        return Queries::from_reals(snapshot.bits(), reals, None);
     }
     let path = args.codes.as_deref().context("no queries: specify --codes FILE")?;
     let mut options = args.layout.options()?;
     options.bits = options.bits.or(Some(snapshot.bits()));
     let format = exchange::format_of(path).context("--codes")?;
-    Ok(Queries::Codes((format.read)(path, &options)?.codes))
+    Ok(Queries::from_codes((format.read)(path, &options)?))
 }
 
-/// The codes of one modality of a run, the queries, and the model that encoded them.
-pub(super) fn for_run(args: &Args) -> Result<(Snapshot, Queries, QueryEncoder)> {
+/// The codes and outputs of one modality of a run, the queries, the content of the items, and the model
+/// that encoded the queries.
+pub(super) fn for_run(args: &Args) -> Result<(Snapshot, Queries, Content, QueryEncoder)> {
     let run = RunDir::open(&args.place)?;
     let encoder = QueryEncoder::open(&run, &args.weight_paths.weights())?;
     let model = encoder.model();
     let queries = encoded(args, &encoder)?;
     let target = target(args, &encoder)?;
     let file = run.codes(Subset::Database, &target)?;
-    let snapshot = Snapshot::in_memory(file, model.labels())?;
-    Ok((snapshot, queries, encoder))
+    let outputs = run.outputs(Subset::Database, &target)?;
+    let items = ItemBatch { outputs, ..file.into() };
+    let content = Content::of_run(&run, &target);
+    let snapshot = Snapshot::in_memory(items, model.labels())?;
+    Ok((snapshot, queries, content, encoder))
 }
 
 /// The modality to search in a run.
@@ -118,34 +155,36 @@ fn encoded(args: &Args, encoder: &QueryEncoder) -> Result<Queries> {
     let model = encoder.model();
     if let Some(path) = &args.codes {
         let format = exchange::format_of(path).context("--codes")?;
-        return Ok(Queries::Codes((format.read)(path, &args.layout.options()?)?.codes));
+        return Ok(Queries::from_codes((format.read)(path, &args.layout.options()?)?));
     }
     if let Some(path) = &args.rerank {
-        return Ok(Queries::Reals(read::reals(path, model.bits())?));
+        let reals = read::reals(path, model.bits())?;
+        return Queries::from_reals(model.bits(), reals, None);
     }
     let modality = query_modality(args, encoder)?;
-    let features = match (&args.input, query_kind(args)) {
+    let (features, names) = match (&args.input, query_kind(args)) {
         (Some(path), _) => {
             let weights = args.weight_paths.weights();
             let items = ExtractArgs::default().with_extractor(weights, |extractor| {
                 encoder.items(&modality, path, extractor)
             })?;
-            items.features
+            (items.features, items.ids)
         }
         (None, None) => {
             bail!("no queries: specify --text, --image, --drawing, --input or --codes")
         }
-        (None, Some(QueryKind::Text)) => encoder.texts(&modality, &args.text)?,
+        (None, Some(QueryKind::Text)) => {
+            (encoder.texts(&modality, &args.text)?, Some(args.text.clone()))
+        }
         (None, Some(_)) => {
-            let paths = args.image.iter().chain(&args.drawing);
-            let files = paths.map(|path| Ok(fs_err::read(path)?)).collect::<Result<_>>()?;
-            encoder.pictures(&modality, files)?
+            let paths: Vec<&PathBuf> = args.image.iter().chain(&args.drawing).collect();
+            let names = paths.iter().map(|path| path.display().to_string()).collect();
+            let files = paths.iter().map(|path| Ok(fs_err::read(path)?));
+            let files = files.collect::<Result<_>>()?;
+            (encoder.pictures(&modality, files)?, Some(names))
         }
     };
     let progress = Progress::new("encoding", features.len());
     let outputs = model.outputs(&modality, features, &|done| progress.set(done))?;
-    if args.asymmetric {
-        return Ok(Queries::Reals(outputs));
-    }
-    Ok(Queries::Codes(signs(model.bits(), &outputs)?))
+    Queries::from_reals(model.bits(), outputs, names)
 }

@@ -1,0 +1,82 @@
+//! Texts, files and fields of the items that a search finds.
+
+use crosshash::RunDir;
+use crosshash_codes::Result;
+use crosshash_codes::format::Id;
+use crosshash_codes::index::{FieldSource, FieldValue};
+use crosshash_codes::segments::{Found, Snapshot};
+
+use crate::progress::say;
+use crate::serve::content::DatasetContent;
+use crate::serve::fields::PayloadFields;
+use crate::serve::payload::DisplayFields;
+
+/// The content of the items of one modality.
+pub(super) struct Content {
+    content: DatasetContent,
+    modality: String,
+}
+
+impl Content {
+    /// Items of an index: only what their payloads contain.
+    pub(super) fn of_index() -> Content {
+        Content { content: DatasetContent::Nothing, modality: String::new() }
+    }
+
+    /// Items of a modality of a run, from its data set if that is there.
+    pub(super) fn of_run(run: &RunDir, modality: &str) -> Content {
+        let report = run.report().ok().filter(|report| report.is_data_available());
+        let opened =
+            report.map(|report| DatasetContent::open(&report.data, report.root.as_deref()));
+        let content = match opened {
+            Some(Ok(content)) => content,
+            Some(Err(err)) => {
+                say(format!(
+                    "the results have no texts, the data set cannot be opened: {err:#}"
+                ));
+                DatasetContent::Nothing
+            }
+            None => DatasetContent::Nothing,
+        };
+        Content { content, modality: modality.to_owned() }
+    }
+
+    /// The text of an item.
+    pub(super) fn text(
+        &self,
+        snapshot: &Snapshot,
+        found: &Found,
+    ) -> Result<Option<String>> {
+        let payload = snapshot.payload(found.hit.item)?;
+        if payload.is_empty() {
+            return Ok(self.content.text(&self.modality, &found.id.to_string()));
+        }
+        // payloads of other programs show nothing
+        Ok(DisplayFields::decode(payload).ok().and_then(|(shown, _)| shown.text))
+    }
+
+    /// The picture file of an item.
+    pub(super) fn file(&self, found: &Found) -> Option<String> {
+        self.content.file(&self.modality, &found.id.to_string())
+    }
+}
+
+impl FieldSource for Content {
+    fn version(&self) -> u64 {
+        0
+    }
+
+    fn fields(
+        &self,
+        id: &Id,
+        payload: &[u8],
+        visit: &mut dyn FnMut(&str, FieldValue),
+    ) -> Result<()> {
+        if payload.is_empty() {
+            let fields = self.content.fields(&self.modality, &id.to_string());
+            fields.into_iter().for_each(|(name, value)| visit(&name, value));
+            return Ok(());
+        }
+        PayloadFields.fields(id, payload, visit)
+    }
+}

@@ -1,0 +1,141 @@
+//! Fields of items for filters and counts: `meta` of inserted items, columns of the data set.
+
+use crosshash_codes::format::Id;
+use crosshash_codes::index::{FieldSource, FieldValue};
+use crosshash_codes::{Error, Result};
+use serde_json::{Map, Value};
+
+use super::payload::DisplayFields;
+use super::run::ServedModel;
+
+/// The fields of the items of one modality.
+pub(crate) struct ModalityFields<'a> {
+    pub(crate) model: &'a ServedModel,
+    pub(crate) modality: &'a str,
+}
+
+impl FieldSource for ModalityFields<'_> {
+    fn version(&self) -> u64 {
+        self.model.number
+    }
+
+    fn fields(
+        &self,
+        id: &Id,
+        payload: &[u8],
+        visit: &mut dyn FnMut(&str, FieldValue),
+    ) -> Result<()> {
+        if payload.is_empty() {
+            let id = id.to_string();
+            for (name, value) in self.model.shown.fields(self.modality, &id) {
+                visit(&name, value);
+            }
+            return Ok(());
+        }
+        PayloadFields.fields(id, payload, visit)
+    }
+}
+
+/// The fields of inserted items alone, for an index without a model.
+pub(crate) struct PayloadFields;
+
+impl FieldSource for PayloadFields {
+    fn version(&self) -> u64 {
+        0
+    }
+
+    fn fields(
+        &self,
+        _: &Id,
+        payload: &[u8],
+        visit: &mut dyn FnMut(&str, FieldValue),
+    ) -> Result<()> {
+        if payload.is_empty() {
+            return Ok(());
+        }
+        let (shown, _) = DisplayFields::decode(payload)
+            .map_err(|err| Error::content(err.to_string()))?;
+        flatten("", &shown.meta, visit);
+        Ok(())
+    }
+}
+
+/// The fields of a JSON object; those of an object in it have names like `size.width`.
+fn flatten(
+    prefix: &str,
+    object: &Map<String, Value>,
+    visit: &mut dyn FnMut(&str, FieldValue),
+) {
+    for (name, value) in object {
+        let name = format!("{prefix}{name}");
+        match value {
+            Value::Object(inner) => flatten(&format!("{name}."), inner, visit),
+            value => {
+                if let Some(value) = from_json(value) {
+                    visit(&name, value);
+                }
+            }
+        }
+    }
+}
+
+/// The value of a field; `None` for null and for objects in lists.
+fn from_json(value: &Value) -> Option<FieldValue> {
+    match value {
+        Value::Null | Value::Object(_) => None,
+        Value::Bool(value) => Some(FieldValue::Bool(*value)),
+        Value::Number(number) => number.as_f64().map(FieldValue::Number),
+        Value::String(text) => Some(FieldValue::Text(text.clone())),
+        Value::Array(list) => {
+            Some(FieldValue::List(list.iter().filter_map(from_json).collect()))
+        }
+    }
+}
+
+/// A value as JSON.
+pub(crate) fn to_json(value: &FieldValue) -> Value {
+    match value {
+        FieldValue::Text(text) => Value::from(text.clone()),
+        FieldValue::Bool(value) => Value::from(*value),
+        FieldValue::List(list) => list.iter().map(to_json).collect(),
+        FieldValue::Number(number) => {
+            whole(*number).map_or(Value::from(*number), Value::from)
+        }
+    }
+}
+
+/// A whole number without a decimal point.
+fn whole(number: f64) -> Option<i64> {
+    const LARGEST: f64 = 9_007_199_254_740_992.0;
+    #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and in range")]
+    (number.fract() == 0.0 && number.abs() < LARGEST).then_some(number as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::payload::Payload;
+    use super::*;
+
+    #[test]
+    fn meta_is_flattened() {
+        let mut payload = Payload::default();
+        let meta = json!({
+            "price": 3, "none": null, "size": {"w": 2.5, "unit": "cm"},
+            "tags": ["a", 1, null, {"x": 1}], "new": true,
+        });
+        payload.shown.meta = meta.as_object().cloned().unwrap_or_default();
+        let bytes = payload.encode().unwrap();
+        let mut seen = Vec::new();
+        let visit = &mut |name: &str, value: FieldValue| {
+            seen.push(format!("{name}={}", to_json(&value)));
+        };
+        PayloadFields.fields(&Id::Number(0), &bytes, visit).unwrap();
+        seen.sort();
+        assert_eq!(
+            seen,
+            ["new=true", "price=3", "size.unit=\"cm\"", "size.w=2.5", "tags=[\"a\",1]"]
+        );
+    }
+}

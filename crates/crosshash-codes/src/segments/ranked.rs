@@ -1,0 +1,230 @@
+//! Two-stage search: candidates by Hamming distance, re-ranked by a score.
+//!
+//! The candidates of a query are the `candidates` nearest items that pass its filter and radius,
+//! by Hamming distance, together with all items as near as the last of them: a tie class is a
+//! candidate as a whole or not at all, never cut by item number. Candidates are ordered by falling
+//! score, ties by distance, then by item number. The other items follow in the order of Hamming
+//! search. This order is total and depends on neither `k` nor `skip`, so pages neither overlap
+//! nor miss anything, and a page may lie before, across or behind the end of the candidates.
+
+use rayon::prelude::*;
+
+use super::search::Found;
+use super::snapshot::Snapshot;
+use crate::index::{Hit, Query, Rank, Scorer};
+use crate::outputs::OutputRows;
+use crate::{Codes, Error, Result};
+
+/// The default number of candidates.
+pub const CANDIDATES: usize = 1000;
+
+/// How hits are ranked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ranking {
+    /// The score.
+    pub rank: Rank,
+    /// How many of the nearest items are re-ranked at least.
+    pub candidates: usize,
+}
+
+impl Ranking {
+    /// A score with the default number of candidates.
+    pub fn by(rank: Rank) -> Ranking {
+        Ranking { rank, candidates: CANDIDATES }
+    }
+}
+
+/// The columns of a part that scores need.
+struct Columns<'a> {
+    base: u32,
+    codes: &'a Codes,
+    outputs: Option<OutputRows<'a>>,
+}
+
+impl Snapshot {
+    /// The best rank for a query: by outputs if they are stored, else by the query's real outputs
+    /// if it has any, else by Hamming distance.
+    pub fn best_rank(&self, has_reals: bool) -> Rank {
+        match (self.has_outputs(), has_reals) {
+            (true, _) => Rank::Outputs,
+            (false, true) => Rank::Asymmetric,
+            (false, false) => Rank::Hamming,
+        }
+    }
+
+    /// The hits of every query in the order that a [`Ranking`] gives (see the header of
+    /// `segments/ranked.rs`), each with its score. `reals` are the real outputs of the queries,
+    /// row by row; for a query without any, its signs (-1 and +1) serve.
+    ///
+    /// ```
+    /// use crosshash_codes::index::{Query, Rank};
+    /// use crosshash_codes::segments::{ItemBatch, Ranking, Snapshot};
+    /// use crosshash_codes::{Bits, Codes, Outputs};
+    ///
+    /// let bits = Bits::new(2)?;
+    /// let reals = [0.9, 0.1, 0.2, 0.9, 0.8, 0.7]; // three items, all of code 11
+    /// let items = ItemBatch {
+    ///     outputs: Some(Outputs::from_reals(bits, &reals)?),
+    ///     ..ItemBatch::new(Codes::from_signs(bits, &reals)?)
+    /// };
+    /// let snapshot = Snapshot::in_memory(items, &[])?;
+    /// let query = [0.1_f32, 1.0];
+    /// let code = Codes::from_signs(bits, &query)?;
+    /// let ranking = Ranking::by(Rank::Outputs);
+    /// let found = snapshot.search_ranked(&code, &query, ranking, &Query::nearest(3), &|_| ())?;
+    /// let order: Vec<u32> = found[0].iter().map(|found| found.hit.item).collect();
+    /// assert_eq!(order, [1, 2, 0]);
+    /// # Ok::<(), crosshash_codes::Error>(())
+    /// ```
+    pub fn search_ranked(
+        &self,
+        queries: &Codes,
+        reals: &[f32],
+        ranking: Ranking,
+        query: &Query<'_>,
+        progress: &(dyn Fn(usize) + Sync),
+    ) -> Result<Vec<Vec<Found>>> {
+        let scorers = self.scorers(queries, reals, ranking.rank)?;
+        let columns = self.columns(ranking.rank)?;
+        if ranking.rank == Rank::Hamming {
+            let found = self.hits(queries, query, progress)?;
+            let page = |(hits, scorer): (Vec<Hit>, &Scorer)| -> Result<Vec<Found>> {
+                hits.into_iter().map(|hit| self.scored(&columns, scorer, hit)).collect()
+            };
+            return found.into_iter().zip(&scorers).map(page).collect();
+        }
+        let candidates = self.candidates(queries, ranking.candidates, query, progress)?;
+        candidates
+            .into_par_iter()
+            .zip(&scorers)
+            .enumerate()
+            .map(|(nth, (near, scorer))| {
+                let rest = self.behind(queries, nth, near.len(), ranking, query)?;
+                let mut page = self.page(&columns, scorer, near, query)?;
+                for hit in rest {
+                    page.push(self.scored(&columns, scorer, hit)?);
+                }
+                Ok(page)
+            })
+            .collect()
+    }
+
+    /// The candidates of every query, in the order of Hamming search.
+    fn candidates(
+        &self,
+        queries: &Codes,
+        candidates: usize,
+        query: &Query<'_>,
+        progress: &(dyn Fn(usize) + Sync),
+    ) -> Result<Vec<Vec<Hit>>> {
+        let candidates = candidates.max(1);
+        let wide = Query { k: candidates, skip: 0, ..*query };
+        let mut found = self.hits(queries, &wide, progress)?;
+        let mut cut: Vec<(u32, usize)> = found
+            .iter()
+            .enumerate()
+            .filter(|(_, hits)| hits.len() == candidates)
+            .filter_map(|(nth, hits)| Some((hits.last()?.distance, nth)))
+            .collect();
+        cut.sort_unstable();
+        // queries with the same last distance share a pass
+        for group in cut.chunk_by(|a, b| a.0 == b.0) {
+            let chosen: Vec<usize> = group.iter().map(|(_, nth)| *nth).collect();
+            let whole =
+                Query { k: usize::MAX, skip: 0, radius: Some(group[0].0), ..*query };
+            let complete = self.hits(&queries.select(&chosen), &whole, &|_| ())?;
+            for (nth, hits) in chosen.into_iter().zip(complete) {
+                found[nth] = hits;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The hits of a page that lie behind the candidates.
+    fn behind(
+        &self,
+        queries: &Codes,
+        nth: usize,
+        near: usize,
+        ranking: Ranking,
+        query: &Query<'_>,
+    ) -> Result<Vec<Hit>> {
+        let end = query.k.saturating_add(query.skip);
+        if query.k == 0 || end <= near || near < ranking.candidates {
+            return Ok(Vec::new());
+        }
+        let skip = query.skip.max(near);
+        let rest = Query { k: end - skip, skip, ..*query };
+        Ok(self.hits(&queries.select(&[nth]), &rest, &|_| ())?.remove(0))
+    }
+
+    /// The part of a page that lies among the candidates.
+    fn page(
+        &self,
+        columns: &[Columns<'_>],
+        scorer: &Scorer,
+        near: Vec<Hit>,
+        query: &Query<'_>,
+    ) -> Result<Vec<Found>> {
+        let end = query.k.saturating_add(query.skip).min(near.len());
+        let mut scored: Vec<(f32, Hit)> =
+            near.into_iter().map(|hit| (score(columns, scorer, hit), hit)).collect();
+        let order = |a: &(f32, Hit), b: &(f32, Hit)| {
+            b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1))
+        };
+        if end > 0 && end < scored.len() {
+            scored.select_nth_unstable_by(end - 1, order);
+            scored.truncate(end);
+        }
+        scored.sort_unstable_by(order);
+        let page = scored.into_iter().take(end).skip(query.skip);
+        page.map(|(score, hit)| {
+            Ok(Found { id: self.id(hit.item)?, hit, score: Some(score) })
+        })
+        .collect()
+    }
+
+    fn scored(&self, columns: &[Columns<'_>], scorer: &Scorer, hit: Hit) -> Result<Found> {
+        let score = Some(score(columns, scorer, hit));
+        Ok(Found { id: self.id(hit.item)?, hit, score })
+    }
+
+    /// The scores of every query.
+    fn scorers(&self, queries: &Codes, reals: &[f32], rank: Rank) -> Result<Vec<Scorer>> {
+        let width = self.bits().get();
+        if rank != Rank::Hamming && reals.len() != queries.len() * width {
+            return Err(Error::content(format!(
+                "{} real outputs for {} queries of {width} bits; one value per bit is needed",
+                reals.len(),
+                queries.len()
+            )));
+        }
+        let of = |nth: usize| reals.get(nth * width..(nth + 1) * width).unwrap_or(&[]);
+        (0..queries.len()).map(|nth| Scorer::new(rank, self.bits(), of(nth))).collect()
+    }
+
+    /// What scores read.
+    fn columns(&self, rank: Rank) -> Result<Vec<Columns<'_>>> {
+        if rank == Rank::Outputs && !self.has_outputs() {
+            return Err(Error::content(
+                "the index stores no outputs: rank by hamming or asymmetric, or build it with \
+                 outputs",
+            ));
+        }
+        let mut columns = Vec::with_capacity(self.parts.len());
+        for (part, &base) in self.parts.iter().zip(&self.bases) {
+            let outputs = if rank == Rank::Outputs { part.source.outputs()? } else { None };
+            columns.push(Columns { base, codes: part.source.codes()?, outputs });
+        }
+        Ok(columns)
+    }
+}
+
+#[inline]
+fn score(columns: &[Columns<'_>], scorer: &Scorer, hit: Hit) -> f32 {
+    let nth = columns.partition_point(|column| column.base <= hit.item).saturating_sub(1);
+    let Some(column) = columns.get(nth) else { return 0.0 };
+    let row = (hit.item - column.base) as usize;
+    let outputs = column.outputs.map_or(&[][..], |rows| rows.row(row));
+    scorer.score(hit.distance, column.codes.code(row), outputs)
+}
