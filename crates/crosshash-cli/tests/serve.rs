@@ -430,7 +430,7 @@ fn errors_name_the_problem_the_place_and_a_remedy() {
         .split(';')
         .next()
         .unwrap(),
-        "filter: filter: no label is named \"cow\""
+        "filter: filter, character 9: no label is named \"cow\""
     );
     assert_eq!(
         say(json!({"query": {"text": 5}, "target": "words"})).split(": ").next().unwrap(),
