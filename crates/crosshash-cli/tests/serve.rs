@@ -262,8 +262,7 @@ fn queries_of_every_kind_return_the_expected_items() {
     // an item finds itself, at no distance, with its labels shared
     let cat = "1f408";
     let ask = |client: &mut Client, query: Value, target: &str| {
-        let body =
-            json!({"query": query, "target": target, "k": 1000, "rank": "hamming"});
+        let body = json!({"query": query, "target": target, "k": 1000, "rank": "hamming"});
         json(200, post(client, "/v1/search", &body))
     };
     let by_item =
@@ -292,8 +291,7 @@ fn queries_of_every_kind_return_the_expected_items() {
         hits.iter().all(|h| u64::from((word(h) ^ query).count_ones())
             == h["distance"].as_u64().unwrap())
     );
-    let page =
-        json!({"query": {"code": own["code"]}, "target": "picture", "k": 5, "skip": 7, "rank": "hamming"});
+    let page = json!({"query": {"code": own["code"]}, "target": "picture", "k": 5, "skip": 7, "rank": "hamming"});
     let page = json(200, post(&mut client, "/v1/search", &page));
     assert_eq!(
         page["hits"].as_array().unwrap()[..],

@@ -289,12 +289,8 @@ fn wait(mut done: impl FnMut() -> bool) {
 fn index(folder: &Path) {
     let words = (0..2000_u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let codes = Codes::from_words(Bits::new(64).unwrap(), words).unwrap();
-    let new = NewIndex {
-        bits: codes.bits(),
-        label_names: &[],
-        outputs: true,
-        after_commit: 0,
-    };
+    let new =
+        NewIndex { bits: codes.bits(), label_names: &[], outputs: true, after_commit: 0 };
     Writer::create_with(folder, new).unwrap().insert(CodeFile::new(codes)).unwrap();
 }
 

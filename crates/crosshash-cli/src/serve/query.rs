@@ -90,6 +90,7 @@ impl ResolvedQuery {
             modality: None,
             code: Vec::new(),
             outputs: None,
+            item_outputs: None,
             labels: None,
             centres: Vec::new(),
             timings: Timings::default(),

@@ -293,7 +293,8 @@ impl Plan {
             let codes = Codes::from_words(self.model.bits, code.clone());
             let codes = codes.map_err(ApiError::internal)?;
             let found = snapshot.search_ranked(&codes, &reals, ranking, &query, &|_| ());
-            hits = found.map_err(ApiError::internal)?.into_iter().next().unwrap_or_default();
+            hits =
+                found.map_err(ApiError::internal)?.into_iter().next().unwrap_or_default();
         }
         let counts = self
             .counts
