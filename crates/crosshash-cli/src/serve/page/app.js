@@ -94,6 +94,12 @@ function render({ travelled }) {
 function controls(state, model, target) {
   const choices = model.modalities.map(({ name, items }) => ({ value: name, word: title(name), hint: `${number(items)} items` }));
   segments($("targets"), choices, target.name, (name) => store.go({ target: name, hit: null }));
+  const ways = [
+    { value: "both", word: "Both", hint: "Items that contain the words, and items with a similar meaning" },
+    { value: "meaning", word: "Meaning", hint: "Items with a similar meaning" },
+    { value: "words", word: "Words", hint: "Items that contain the words" },
+  ];
+  segments($("by"), ways, state.by ?? "both", (by) => store.go({ by: by === "both" ? null : by, hit: null }));
   $("k").value = state.k;
   $("k-out").textContent = state.k;
   const any = Math.floor(model.bits / 2) + 1;
@@ -114,6 +120,7 @@ async function search({ again = false } = {}) {
   const query = live ? live.query : queryOf(state, input.reader("text"));
   document.body.classList.toggle("idle", query === null && !input.drawing);
   $("intro").hidden = query !== null || input.drawing;
+  if (!query?.text) $("by-find").hidden = true;
   if (query === null) {
     page.under?.abort();
     page.sent = page.answer = null;
@@ -131,8 +138,9 @@ async function search({ again = false } = {}) {
     model: model.name,
     query,
     target: target.name,
+    by: query.text ? (state.by ?? undefined) : undefined,
     k: state.k,
-    radius: state.radius,
+    radius: query.text && state.by === "words" ? null : state.radius,
     filter: filterOf(state, model.labels.map((label) => label.name)),
     explain: true,
   };
@@ -183,10 +191,14 @@ function showAnswer(answer, target, waited) {
   const { hits } = answer;
   const { state } = store;
   const took = answer.timings_us?.total ?? waited * 1000;
-  $("status").textContent = hits.length === 0 ? "No results" : `${number(hits.length)} of ${number(answer.searched)} in ${duration(took)}`;
+  const hasWords = answer.matching !== null && answer.matching !== undefined;
+  $("by-find").hidden = !(hasWords || (state.q && state.by));
+  const matching = hasWords ? `; ${count(answer.matching, "item")} with ${/\s/.test(state.q.trim()) ? "all words" : "the word"}` : "";
+  $("status").textContent = hits.length === 0 ? "No results" : `${number(hits.length)} of ${number(answer.searched)} in ${duration(took)}${matching}`;
   $("status").title = `Server: ${duration(took)}, including network: ${duration(waited * 1000)}`;
   $("more").hidden = hits.length < state.k || state.k >= 200 || hits.length >= answer.searched;
-  if (hits.length === 0) nothing(state);
+  if (answer.notice) say("hint", answer.notice.message);
+  else if (hits.length === 0) nothing(state);
   showCode(null);
   panel();
   if (answer.generation !== page.model.generation) refresh();
@@ -207,8 +219,8 @@ function nothing(state) {
 /** The code of the query; with a result, the bits that differ. */
 function showCode(hit) {
   const { answer } = page;
-  $("code-card").hidden = !answer;
-  if (!answer) return;
+  $("code-card").hidden = !answer?.query.code;
+  if (!answer?.query.code) return;
   const { query } = answer;
   const differing = codeGrid.show(query.code, query.bits, hit?.code ?? null);
   $("code-note").textContent = hit ? (differing === 0 ? "all bits equal" : `${count(differing, "bit")} differ`) : `${query.bits} bits`;

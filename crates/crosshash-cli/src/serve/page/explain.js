@@ -100,7 +100,8 @@ export class Explain {
             text: hit.labels.length === 0 ? "No labels." : shared.size > 0 ? `Highlighted: shared with ${asLabels}.` : `No label is shared with ${asLabels}.`,
           }),
         ),
-        section(
+        hit.reason?.length > 0 ? section("Why this result", el("p", { text: hit.reason.join(", ") })) : null,
+        hit.distance === null ? null : section(
           hit.distance === 0 ? "Identical code" : `${count(hit.distance, "bit")} of ${query.bits} differ`,
           el(
             "div",

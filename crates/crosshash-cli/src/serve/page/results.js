@@ -17,6 +17,18 @@ export function nameOf(hit, wording) {
   return labels.length > 0 ? `${labels.at(-1)} (${hit.id})` : hit.id;
 }
 
+/** The text of a result, or the matching part of a long one, with its matching words marked. */
+function highlighted(hit) {
+  const { text, highlights } = hit.snippet ?? { text: hit.text, highlights: hit.highlights ?? [] };
+  const nodes = [];
+  let at = 0;
+  for (const [from, to] of highlights) {
+    nodes.push(text.slice(at, from), el("mark", { text: text.slice(from, to) }));
+    at = to;
+  }
+  return [...nodes, text.slice(at)];
+}
+
 export class Results {
   /** `on.more(hit)`, `on.explain(hit)`, `on.hover(hit or null)`. */
   constructor(on) {
@@ -113,13 +125,17 @@ export class Results {
     card.hit = hit;
     card.node.dataset.id = hit.id;
     card.node.dataset.labels = hit.labels.join("\n");
-    card.node.dataset.distance = hit.distance;
+    card.node.dataset.distance = hit.distance ?? "";
+    card.node.dataset.reason = (hit.reason ?? []).join(", ");
+    card.node.classList.toggle("weak", Boolean(hit.weak));
     const name = nameOf(hit, wording);
-    card.name.textContent = name;
-    card.button.title = name;
-    card.distance.replaceChildren(String(hit.distance), el("span", { class: "hidden-text", text: " bits away" }));
-    card.distance.title = `${count(hit.distance, "bit")} of ${bits} differ`;
-    card.distance.style.setProperty("--near", String(Math.max(0, 1 - hit.distance / (bits / 2))));
+    const marked = card.kind === "row" && name === hit.text;
+    card.name.replaceChildren(...(marked ? highlighted(hit) : [name]));
+    card.button.title = hit.reason?.length > 0 ? `${name} (${hit.reason.join(", ")})` : name;
+    card.distance.hidden = hit.distance === null;
+    card.distance.replaceChildren(String(hit.distance ?? ""), el("span", { class: "hidden-text", text: " bits away" }));
+    card.distance.title = `${count(hit.distance ?? 0, "bit")} of ${bits} differ`;
+    card.distance.style.setProperty("--near", String(Math.max(0, 1 - (hit.distance ?? bits) / (bits / 2))));
     card.more.setAttribute("aria-label", `More like ${name}`);
     if (card.kind === "tile") {
       card.picture.alt = name;

@@ -1,7 +1,7 @@
 // The state of the page and its URL: every view can be shared, reloaded and navigated back to.
 //
 //   q=words | item=ID&of=MODALITY | code=HEX&from=drawing   the query
-//   target, k, radius, labels (repeated), match=all, as     the search settings
+//   target, by, k, radius, labels (repeated), match=all, as the search settings
 //   hit=ID                                                  the explained result
 //   model, tab=model                                        the view
 //
@@ -18,6 +18,7 @@ const DEFAULTS = {
   from: null,
   as: null,
   target: null,
+  by: null,
   k: 24,
   radius: null,
   labels: [],
@@ -48,6 +49,7 @@ export function read(search) {
     from: text("from"),
     as: text("as"),
     target: text("target"),
+    by: ["meaning", "words"].includes(params.get("by")) ? params.get("by") : null,
     k: whole(params.get("k"), 1, 200) ?? DEFAULTS.k,
     radius: whole(params.get("radius"), 0, 1e6),
     labels: [...new Set(params.getAll("labels").filter(Boolean))],
