@@ -138,6 +138,26 @@ pub fn fit(
     split: &Split,
     checkpoints: Option<&Checkpoints>,
 ) -> Result<Option<Fitted>> {
+    fit_with(config, opened, split, checkpoints, Lines::EveryEpoch)
+}
+
+/// What a training prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lines {
+    /// A line per epoch, with all terms of the loss.
+    EveryEpoch,
+    /// Only the progress over all epochs.
+    None,
+}
+
+/// Like [`fit`], with a choice of what is printed.
+pub fn fit_with(
+    config: &Config,
+    opened: &LoadedDataset,
+    split: &Split,
+    checkpoints: Option<&Checkpoints>,
+    lines: Lines,
+) -> Result<Option<Fitted>> {
     let training = opened.dataset.training(split);
     let mut session = config.begin(&training)?;
     let mut clock = Clock::default();
@@ -149,8 +169,13 @@ pub fn fit(
         checkpoints.run.save_config(&session.config().to_toml()?)?;
     }
     let guard = interrupt::catch();
+    let name = format!("training {}, epoch", session.config().method().name);
+    let overall = (lines == Lines::None).then(|| Progress::new(name, session.epochs()));
     while !session.is_done() {
-        let going_on = epoch(&mut session, &mut clock)?;
+        let going_on = match &overall {
+            None => epoch(&mut session, &mut clock)?,
+            Some(overall) => quiet_epoch(&mut session, &mut clock, overall)?,
+        };
         if let Some(checkpoints) = checkpoints {
             checkpoints.save(&session, &clock)?;
         }
@@ -158,6 +183,7 @@ pub fn fit(
             return Ok(None);
         }
     }
+    drop(overall);
     drop(guard);
     let train::Fitted { model, history, best_epoch, rotation } = session.finish()?;
     if let Some(rotation) = rotation {
@@ -180,6 +206,33 @@ fn warn_of_ties(history: &History, best: Option<usize>) {
             100.0 * found.tied
         ));
     }
+}
+
+/// Runs one epoch and prints nothing; false if it was interrupted.
+fn quiet_epoch(
+    session: &mut TrainingSession,
+    clock: &mut Clock,
+    overall: &Progress,
+) -> Result<bool> {
+    let started = Instant::now();
+    let mut on_step = |_: &Step<'_>| {
+        if interrupt::requested() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    let going_on = session.epoch(&mut on_step)?.is_some();
+    let seconds = started.elapsed().as_secs_f64();
+    if going_on {
+        let until = clock.ended.last().copied().unwrap_or(0.0);
+        clock.ended.push(until + clock.within + seconds);
+        clock.within = 0.0;
+        overall.set(session.history().len());
+    } else {
+        clock.within += seconds;
+    }
+    Ok(going_on)
 }
 
 /// Runs one epoch with live progress and prints a line at its end; false if it was interrupted.

@@ -14,7 +14,7 @@ use crosshash_codes::eval::Options;
 
 use crate::data_args::DataArgs;
 use crate::evaluation::{encode_all, to_text};
-use crate::fit::{Checkpoints, Fitted, fit, split};
+use crate::fit::{Checkpoints, Fitted, Lines, fit, fit_with, split};
 use crate::interrupt;
 use crate::plot::convergence;
 use crate::progress::{Progress, say};
@@ -127,7 +127,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let data = DataSource { path: &args.data, root: args.root.as_deref() };
     let (report, directions) = complete(&run_dir, data, &config, &opened, &split, &fitted)?;
-    if args.refit && !refit(&run_dir, &config, &opened, &split, &fitted)? {
+    let lines = Lines::EveryEpoch;
+    if args.refit && !refit(&run_dir, &config, &opened, &split, &fitted, lines)? {
         return Ok(interrupt::exit_code());
     }
     run_dir.remove_checkpoint()?;
@@ -235,13 +236,15 @@ pub(crate) fn refit(
     opened: &LoadedDataset,
     split: &Split,
     first: &Fitted,
+    lines: Lines,
 ) -> Result<bool> {
     say("training the final model on all items");
     let all = SplitSpec::default().draw(&opened.dataset)?;
     let rotation = format!("rotation={}", first.rotation.unwrap_or("none"));
     let epochs = format!("epochs={}", first.history.epochs.len().max(1));
     let config = config.with(&[rotation, epochs])?;
-    let Some(fitted) = fit(&config, opened, &all, None)? else { return Ok(false) };
+    let fitted = fit_with(&config, opened, &all, None, lines)?;
+    let Some(fitted) = fitted else { return Ok(false) };
     let coded = encode_all(&fitted.model, &opened.dataset, split)?;
     run.save_model(&fitted.model)?;
     for modality in &coded {

@@ -24,7 +24,7 @@ use super::serve::ServeArgs;
 use super::train::{self, DataSource, complete};
 use crate::data_args::DataArgs;
 use crate::evaluation::encode_all;
-use crate::fit::{Fitted, fit, split};
+use crate::fit::{Fitted, Lines, fit_with, split};
 use crate::interrupt;
 use crate::progress::say;
 use crate::serve::DataLocation;
@@ -96,6 +96,10 @@ pub(crate) struct Args {
     /// Print the table as JSON.
     #[arg(long)]
     json: bool,
+
+    /// Print a line per epoch with all terms of the loss.
+    #[arg(long, short)]
+    verbose: bool,
 
     #[command(flatten)]
     serve_args: ServeArgs,
@@ -184,7 +188,7 @@ fn emoji_run(args: &Args) -> Result<ExitCode> {
     let split = split(&mut opened, run.validation())?;
     let mut all = Vec::new();
     for run in [&configured("lsh")?, &configured("jcch")?, &run] {
-        let Some(fitted) = trained(run, &opened, &split)? else {
+        let Some(fitted) = trained(args, run, &opened, &split)? else {
             return Ok(interrupt::exit_code());
         };
         all.push(fitted);
@@ -205,8 +209,8 @@ fn emoji_run(args: &Args) -> Result<ExitCode> {
     run_dir.save_config(&run.to_toml()?)?;
     run_dir.save_history(&fitted.history.to_csv())?;
     let data = DataSource { path: emoji::NAME.as_ref(), root: None };
-    complete(&run_dir, data, &run, &opened, &split, fitted)?;
-    if !train::refit(&run_dir, &run, &opened, &split, fitted)? {
+    let (_, directions) = complete(&run_dir, data, &run, &opened, &split, fitted)?;
+    if !train::refit(&run_dir, &run, &opened, &split, fitted, args.lines())? {
         return Ok(interrupt::exit_code());
     }
     let items = emoji::catalogue().0;
@@ -216,16 +220,59 @@ fn emoji_run(args: &Args) -> Result<ExitCode> {
     let text = if args.json {
         serde_json::to_string_pretty(&to_json(&evaluated))? + "\n"
     } else {
-        format!("{table}\n{}", results_text(&items, &found))
+        format!(
+            "{}\n{table}\n{}",
+            summary(&opened, fitted, &directions),
+            examples(&items, &found)
+        )
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
     say(format!("report with pictures: {}", page.display()));
     Ok(ExitCode::SUCCESS)
 }
 
-fn trained(run: &Config, opened: &LoadedDataset, split: &Split) -> Result<Option<Fitted>> {
+fn trained(
+    args: &Args,
+    run: &Config,
+    opened: &LoadedDataset,
+    split: &Split,
+) -> Result<Option<Fitted>> {
     say(format!("training {}, {} bits", run.method().name, run.bits()));
-    fit(run, opened, split, None)
+    fit_with(run, opened, split, None, args.lines())
+}
+
+impl Args {
+    fn lines(&self) -> Lines {
+        if self.verbose { Lines::EveryEpoch } else { Lines::None }
+    }
+}
+
+/// What was learned, and how well queries of each modality find items that training did not see.
+fn summary(opened: &LoadedDataset, fitted: &Fitted, directions: &[Direction]) -> String {
+    let modality = |m: &data::Modality| format!("{} {}", m.len(), m.name());
+    let items: Vec<String> = opened.dataset.modalities().iter().map(modality).collect();
+    let seconds = fitted.history.seconds.last().copied().unwrap_or(0.0);
+    let bits = fitted.model.bits();
+    let mut out = format!(
+        "Learned {bits}-bit codes of {} items in {seconds:.0} s.\n",
+        items.join(", ")
+    );
+    out += "How well held-out queries find items of another modality:\n";
+    for direction in directions.iter().filter(|d| d.query != d.database) {
+        let name = format!("{} -> {}", direction.query, direction.database);
+        let user = &direction.report.user;
+        let map = direction.report.mean_average_precision().unwrap_or(0.0);
+        let _ = write!(out, "  {name:<20} MAP {map:.2}");
+        if let Some(words) = &user.words {
+            let _ = write!(
+                out,
+                "; typed words: {:.0} % of the first five possible results contain the word",
+                100.0 * words.p5_possible
+            );
+        }
+        out.push('\n');
+    }
+    out
 }
 
 /// A few queries of each modality against the next one.
@@ -300,16 +347,34 @@ fn to_json(evaluated: &[Evaluated]) -> serde_json::Value {
     rows.collect()
 }
 
-/// The results as text; a star marks those that share a label with the query.
-fn results_text(items: &[emoji::Item], found: &[Found]) -> String {
-    let mut out = String::new();
+/// Three good examples and one miss; a star marks results that share a label with the query.
+fn examples(items: &[emoji::Item], found: &[Found]) -> String {
     let name = |id: &str| page::item(items, id).map_or("?", |item| item.name).to_owned();
-    for Found { from, to, query, hits } in found {
-        let _ = writeln!(out, "{} ({from}) -> {to}:", name(query));
-        let hits = hits.iter().take(5).map(|(id, far, right)| {
-            format!("{}{} ({far})", if *right { "*" } else { "" }, name(id))
-        });
-        let _ = writeln!(out, "    {}", hits.collect::<Vec<_>>().join(", "));
+    let right =
+        |found: &Found| found.hits.iter().take(5).filter(|(.., right)| *right).count();
+    let mut ordered: Vec<&Found> = found.iter().collect();
+    ordered.sort_by_key(|found| std::cmp::Reverse(right(found)));
+    let mut out = String::from("Examples of held-out queries (*: shares a label):\n");
+    let misses = ordered.split_off(ordered.len().saturating_sub(1));
+    // One example per modality of the queries, if possible.
+    let mut good: Vec<&Found> = Vec::new();
+    for found in &ordered {
+        if good.len() < 3 && good.iter().all(|other| other.from != found.from) {
+            good.push(found);
+        }
+    }
+    for (kind, found) in good
+        .iter()
+        .map(|found| ("good", found))
+        .chain(misses.iter().map(|miss| ("miss", miss)))
+    {
+        let hits =
+            found.hits.iter().take(5).map(|(id, _, right)| {
+                format!("{}{}", if *right { "*" } else { "" }, name(id))
+            });
+        let hits = hits.collect::<Vec<_>>().join(", ");
+        let Found { from, to, query, .. } = found;
+        let _ = writeln!(out, "  {kind}: {} ({from}) -> {to}: {hits}", name(query));
     }
     out
 }
