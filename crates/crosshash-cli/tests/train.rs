@@ -71,7 +71,7 @@ fn a_run_folder_is_complete() {
     let dir = tempfile::tempdir().unwrap();
     let data = made(dir.path());
     let run = path(dir.path(), "run");
-    let mut args = vec!["train", &data, "--out", &run, "--json"];
+    let mut args = vec!["train", &data, "--out", &run, "--json", "--method", "jcch"];
     args.extend(SMALL);
     let report: Value = serde_json::from_str(&done(&args)).unwrap();
     let directions = report["directions"].as_array().unwrap();
