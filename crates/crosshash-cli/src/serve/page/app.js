@@ -117,7 +117,7 @@ async function search({ again = false } = {}) {
   const { model } = page;
   const target = targetOf(state, model);
   const live = input.live;
-  const query = live ? live.query : queryOf(state, input.reader("text"));
+  const query = live ? live.query : queryOf(state, input.reader("text"), target.name);
   document.body.classList.toggle("idle", query === null && !input.drawing);
   $("intro").hidden = query !== null || input.drawing;
   if (!query?.text) $("by-find").hidden = true;

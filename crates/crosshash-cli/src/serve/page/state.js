@@ -70,14 +70,14 @@ export function write(state) {
 }
 
 /** The query for the API, or null. `code:HEX` and `item:ID` may be typed. */
-export function queryOf(state, reader) {
+export function queryOf(state, reader, target) {
   if (state.code) return { code: state.code };
   if (state.item) return { item: { id: state.item, modality: state.of } };
   const typed = state.q.trim();
   if (!typed) return null;
   const special = /^(code|item):\s*(.+)$/i.exec(typed);
   if (special?.[1].toLowerCase() === "code") return { code: special[2].replace(/^0x/i, "").toLowerCase() };
-  if (special) return { item: { id: special[2], modality: state.as ?? state.target } };
+  if (special) return { item: { id: special[2], modality: state.as ?? state.target ?? target } };
   return reader ? { text: typed, modality: reader } : { text: typed };
 }
 
