@@ -1,6 +1,7 @@
 //! Tokenizes texts with a `tokenizer.json` (crate `kitoken`, cargo feature `text`).
 //!
-//! The tokens before and after a text (post-processor of the file) are added here. Difference from
+//! The tokens before and after a text (post-processor of the file) are added here. Models of whole words
+//! (`WordLevel`), which the crate does not read, are in `word_level`. Difference from
 //! the `tokenizers` of Hugging Face: a capital sigma at the end of a word becomes a final sigma.
 
 use std::path::Path;
@@ -10,9 +11,15 @@ use crate::{Error, Result};
 /// Tokenizer without padding and truncation.
 pub(super) struct Tokenizer {
     #[cfg(feature = "text")]
-    inner: kitoken::Kitoken,
+    inner: Inner,
     #[cfg(feature = "text")]
     around: around::Around,
+}
+
+#[cfg(feature = "text")]
+enum Inner {
+    Pieces(Box<kitoken::Kitoken>),
+    Words(word_level::WordLevel),
 }
 
 #[cfg(feature = "text")]
@@ -26,6 +33,11 @@ impl Tokenizer {
             Error::content(format!("invalid tokenizer.json: {err}")).at(path)
         };
         let around = around::Around::parse(&bytes).map_err(|err| fault(&err))?;
+        if let Some(words) =
+            word_level::WordLevel::parse(&bytes).map_err(|err| fault(&err))?
+        {
+            return Ok(Tokenizer { inner: Inner::Words(words), around });
+        }
         let mut definition =
             convert::convert_tokenizers(&bytes).map_err(|err| fault(&err))?;
         definition.config.processing.retain(|step| {
@@ -33,16 +45,130 @@ impl Tokenizer {
         });
         let inner =
             kitoken::Kitoken::from_definition(definition).map_err(|err| fault(&err))?;
-        Ok(Tokenizer { inner, around })
+        Ok(Tokenizer { inner: Inner::Pieces(Box::new(inner)), around })
     }
 
     /// Token ids of a text; with `special`, also the tokens that mark its beginning and end.
     pub(super) fn tokens(&self, text: &str, special: bool) -> Result<Vec<u32>> {
-        let ids = self
-            .inner
-            .encode(text, true)
-            .map_err(|err| Error::content(format!("failed to tokenize a text: {err}")))?;
+        let ids = match &self.inner {
+            Inner::Words(words) => words.encode(text),
+            Inner::Pieces(pieces) => pieces.encode(text, true).map_err(|err| {
+                Error::content(format!("failed to tokenize a text: {err}"))
+            })?,
+        };
         Ok(if special { self.around.add(&ids) } else { ids })
+    }
+}
+
+/// Models of whole words: a table of words, without pieces of words.
+#[cfg(feature = "text")]
+mod word_level {
+    use std::collections::HashMap;
+
+    use serde::Deserialize;
+    use serde::de::Error as _;
+
+    /// A table of words.
+    pub(super) struct WordLevel {
+        vocab: HashMap<String, u32>,
+        unknown: Option<u32>,
+        lower_case: bool,
+        /// Whether punctuation is separated from words.
+        splits_punctuation: bool,
+    }
+
+    #[derive(Deserialize)]
+    struct File {
+        normalizer: Option<Kind>,
+        pre_tokenizer: Option<Kind>,
+        model: Model,
+    }
+
+    #[derive(Deserialize)]
+    struct Kind {
+        r#type: String,
+    }
+
+    #[derive(Deserialize)]
+    struct Model {
+        r#type: Option<String>,
+        #[serde(default)]
+        vocab: serde_json::Value,
+        unk_token: Option<String>,
+    }
+
+    impl WordLevel {
+        /// `None` if the model of the file is of another type.
+        pub(super) fn parse(json: &[u8]) -> serde_json::Result<Option<WordLevel>> {
+            let File { normalizer, pre_tokenizer, model } = serde_json::from_slice(json)?;
+            if model.r#type.as_deref() != Some("WordLevel") {
+                return Ok(None);
+            }
+            let unsupported = |part: &str, kind: &str| {
+                let message =
+                    format!("{part} {kind:?} of a WordLevel model is not supported");
+                Err(serde_json::Error::custom(message))
+            };
+            let lower_case = match normalizer.as_ref().map(|kind| kind.r#type.as_str()) {
+                None => false,
+                Some("Lowercase") => true,
+                Some(other) => return unsupported("the normalizer", other),
+            };
+            let splits_punctuation = match pre_tokenizer
+                .as_ref()
+                .map(|kind| kind.r#type.as_str())
+            {
+                Some("Whitespace") => true,
+                Some("WhitespaceSplit") => false,
+                other => return unsupported("the pre-tokenizer", other.unwrap_or("none")),
+            };
+            let vocab: HashMap<String, u32> = serde_json::from_value(model.vocab)?;
+            let unknown = model.unk_token.and_then(|token| vocab.get(&token).copied());
+            Ok(Some(WordLevel { vocab, unknown, lower_case, splits_punctuation }))
+        }
+
+        /// The tokens of a text; words that are not in the table are the unknown token, or nothing.
+        pub(super) fn encode(&self, text: &str) -> Vec<u32> {
+            let text = if self.lower_case { text.to_lowercase() } else { text.to_owned() };
+            let mut ids = Vec::new();
+            for part in text.split_whitespace() {
+                if !self.splits_punctuation {
+                    ids.extend(self.id(part));
+                    continue;
+                }
+                let is_word = |c: char| c.is_alphanumeric() || c == '_';
+                let mut rest = part;
+                while let Some(first) = rest.chars().next() {
+                    let kind = is_word(first);
+                    let end = rest.find(|c| is_word(c) != kind).unwrap_or(rest.len());
+                    let (word, after) = rest.split_at(end);
+                    ids.extend(self.id(word));
+                    rest = after;
+                }
+            }
+            ids
+        }
+
+        fn id(&self, word: &str) -> Option<u32> {
+            self.vocab.get(word).copied().or(self.unknown)
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::WordLevel;
+
+        #[test]
+        fn words_and_punctuation_are_tokens() {
+            let json = "{\"normalizer\": {\"type\": \"Lowercase\"}, \"pre_tokenizer\": {\"type\": \"Whitespace\"},
+                \"model\": {\"type\": \"WordLevel\", \"unk_token\": \"?\", \"vocab\": {\"?\": 0, \"red\": 1, \"bus\": 2, \"!\": 3}}}";
+            let words = WordLevel::parse(json.as_bytes()).unwrap().unwrap();
+            assert_eq!(words.encode("  Red bus! blue"), [1, 2, 3, 0]);
+            let other = json.replace("WordLevel", "WordPiece");
+            assert!(WordLevel::parse(other.as_bytes()).unwrap().is_none());
+            let other = json.replace("Lowercase", "NFC");
+            assert!(WordLevel::parse(other.as_bytes()).is_err());
+        }
     }
 }
 

@@ -7,6 +7,8 @@
 )]
 
 #[cfg(feature = "onnx-pure")]
+mod kernel_shape;
+#[cfg(feature = "onnx-pure")]
 mod pure;
 #[cfg(feature = "onnx")]
 mod runtime;

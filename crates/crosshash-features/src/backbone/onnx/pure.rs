@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use rten::{Model, ModelOptions, NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 use rten_tensor::{AsView as _, Layout as _, Tensor, TensorView};
 
-use super::{Input, Network, Values, fault, no_output};
+use super::{Input, Network, Values, fault, kernel_shape, no_output};
 use crate::{Error, Result};
 
 pub(super) struct Pure {
@@ -19,7 +19,11 @@ pub(super) struct Pure {
 pub(super) fn open(path: &Path, output: Option<&str>) -> Result<Pure> {
     let mut options = ModelOptions::with_all_ops();
     options.prepack_weights(true);
-    let model = options.load_file(path).map_err(|err| fault("invalid ONNX file", err))?;
+    let model = match kernel_shape::completed(&fs_err::read(path)?) {
+        None => options.load_file(path),
+        Some(bytes) => options.load(bytes),
+    };
+    let model = model.map_err(|err| fault("invalid ONNX file", err))?;
     let outputs = names(&model, model.output_ids());
     let at = match output {
         None => 0,

@@ -195,7 +195,8 @@ impl Column {
                     Some(&mut repeated),
                     &mut values,
                 );
-                if read.map_err(fault)?.0 == 0 {
+                // The crate's messages on inconsistent pages name internals.
+                if read.map_err(|_| fault("the file is damaged"))?.0 == 0 {
                     break;
                 }
                 let bytes = values.len() * size_of::<T::T>();
