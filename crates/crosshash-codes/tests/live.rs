@@ -531,7 +531,8 @@ fn old_versions_are_rejected() {
 fn every_commit_is_reported_before_it_is_acknowledged() {
     let dir = tempfile::tempdir().unwrap();
     Writer::create(dir.path(), bits(), &label_names()).unwrap();
-    let reported: Arc<std::sync::Mutex<Vec<(u64, Vec<Id>)>>> = Arc::default();
+    type Commits = Vec<(u64, Vec<Id>)>;
+    let reported: Arc<std::sync::Mutex<Commits>> = Arc::default();
     let noted = Arc::clone(&reported);
     let changed = Box::new(move |commit, ids| noted.lock().unwrap().push((commit, ids)));
     let options = Options { changed, ..Options::default() };

@@ -359,7 +359,7 @@ fn live_searches_are_ranked() {
         let reals: Vec<f32> =
             (0..8).map(|k| ((id * 7 + k * 5) % 11) as f32 - 5.0).collect();
         let code = Codes::from_signs(bits(), &reals).unwrap().words().to_vec();
-        let outputs = (id % 5 != 0).then_some(reals);
+        let outputs = (!id.is_multiple_of(5)).then_some(reals);
         NewItem { id: Id::Number(id), code, labels: vec![], payload: vec![], outputs }
     };
     let put = |items: Vec<NewItem>| index.apply(Change::Put(items));

@@ -1,7 +1,6 @@
 //! The keyword index against a plain search, on random texts and random changes.
 
 #![cfg(feature = "keywords")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use std::collections::BTreeMap;
 

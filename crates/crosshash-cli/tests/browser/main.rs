@@ -187,7 +187,7 @@ fn starting(site: &Site, browser: &Browser) {
 fn typing(site: &Site, browser: &Browser) {
     for (word, label) in [
         ("flag", "group Flags"),
-        ("cat", "group Animals & Nature"),
+        ("cat", "subgroup cat-face"),
         ("fruit", "group Food & Drink"),
     ] {
         browser.run(

@@ -107,12 +107,11 @@ mod tests {
     #[expect(clippy::print_stdout, reason = "a measurement")]
     fn microseconds_per_word() {
         let word = |n: usize| -> String {
-            let letter = |k: usize| {
-                char::from(
-                    b'a' + u8::try_from(n / 7_usize.pow(k as u32) * (k + 3) % 26).unwrap(),
-                )
+            let letter = |k: u32| {
+                let shift = n / 7_usize.pow(k) * (k as usize + 3) % 26;
+                char::from(b'a' + u8::try_from(shift).unwrap())
             };
-            (0..4 + n % 7).map(|k| letter(k % 6)).collect()
+            (0..4 + n % 7).zip((0..6).cycle()).map(|(_, k)| letter(k)).collect()
         };
         let known = Spelling::new((0..20_000).map(|n| (word(n * 31), n)));
         let words: usize = known.by_length.values().map(Vec::len).sum();
