@@ -42,7 +42,7 @@ fn hits_are_ranked_by_the_requested_score() {
     let (_dir, run) = run();
     let server = Server::start(&run, &[]);
     let mut client = server.client();
-    let base = json!({"query": {"text": "red heart"}, "target": "picture", "k": 40});
+    let base = json!({"query": {"text": "red heart"}, "target": "picture", "by": "meaning", "k": 40});
     let with = |rank: &str| {
         let mut body = base.clone();
         body["rank"] = json!(rank);

@@ -120,7 +120,9 @@ fn hits_say_why_and_show_the_words() {
             .all(|r| r == "similar meaning")
     );
     assert!(both["hits"][1]["distance"].is_u64());
-    let meaning = search(&mut client, &body("meaning"));
+    let mut by_distance = body("meaning");
+    by_distance["rank"] = json!("hamming");
+    let meaning = search(&mut client, &by_distance);
     let distances: Vec<u64> = meaning["hits"]
         .as_array()
         .unwrap()
@@ -238,7 +240,7 @@ fn results_that_are_not_closer_than_chance_are_weak() {
     let (_dir, run) = run();
     let server = Server::start(&run, &[]);
     let mut client = server.client();
-    let body = |target: &str, by: &str| json!({"query": {"text": "cat"}, "target": target, "by": by, "k": 40});
+    let body = |target: &str, by: &str| json!({"query": {"text": "cat"}, "target": target, "by": by, "rank": "hamming", "k": 40});
     let weak = |found: &Value| -> Vec<bool> {
         let hits = found["hits"].as_array().unwrap().iter();
         hits.map(|hit| hit["weak"].as_bool().unwrap()).collect()
