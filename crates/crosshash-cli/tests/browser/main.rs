@@ -72,6 +72,10 @@ impl Site {
     /// The ids that the server itself answers.
     fn answer(&self, query: &Value, target: &str, filter: Option<&str>) -> Vec<String> {
         let mut request = json!({"query": query, "target": target, "k": 24});
+        // The page ranks drawings, pictures and codes by distance, so that a shared link shows the same.
+        if query.get("text").or(query.get("item")).is_none() {
+            request["rank"] = "hamming".into();
+        }
         if let Some(filter) = filter {
             request["filter"] = filter.into();
         }

@@ -139,6 +139,8 @@ async function search({ again = false } = {}) {
     query,
     target: target.name,
     by: query.text ? (state.by ?? undefined) : undefined,
+    // Pictures and drawings are shared by their code: the order must be the same with the code alone.
+    rank: query.text || query.item ? undefined : "hamming",
     k: state.k,
     radius: query.text && state.by === "words" ? null : state.radius,
     filter: filterOf(state, model.labels.map((label) => label.name)),
