@@ -38,7 +38,7 @@ impl Site {
         let run = folder.path().join("emoji");
         let program = env!("CARGO_BIN_EXE_crosshash");
         let settings =
-            ["epochs=12", "hidden=192", "hidden_sparse=192", "learning_rate=0.3"];
+            ["epochs=40", "hidden=192", "hidden_sparse=192", "learning_rate=0.1"];
         let training = Command::new(program)
             .args(["train", "emoji", "--out"])
             .arg(&run)
