@@ -5,7 +5,7 @@
 //! names, so that codes of any origin are evaluated by the same code.
 //!
 //! - [`Codes`], [`Labels`], [`Outputs`]: packed codes, multi-hot labels, real outputs as bytes;
-//!   [`format`] and [`exchange`]: files
+//!   [`mod@format`] and [`exchange`]: files
 //! - [`index`]: exact Hamming search over codes in memory
 //! - [`segments`]: items with ids, labels and payloads, in memory
 //!   ([`Snapshot::in_memory`](segments::Snapshot::in_memory)) or in a folder

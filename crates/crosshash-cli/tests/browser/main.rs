@@ -40,7 +40,7 @@ impl Site {
         let settings =
             ["epochs=40", "hidden=192", "hidden_sparse=192", "learning_rate=0.1"];
         let training = Command::new(program)
-            .args(["train", "emoji", "--out"])
+            .args(["train", "emoji", "--refit", "--out"])
             .arg(&run)
             .args(settings.iter().flat_map(|setting| ["--set", setting]))
             .output()
