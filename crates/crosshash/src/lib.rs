@@ -87,6 +87,7 @@ mod rbf;
 mod rotation;
 mod run_dir;
 mod step_seed;
+pub mod suggest;
 pub mod supervise;
 mod tower;
 pub mod train;

@@ -27,6 +27,7 @@ use tantivy::{
 };
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use super::directory::UnsyncedDirectory;
 use super::highlight::Highlights;
 use super::tokenizer::AnalyserTokenizer;
 use super::words::{Analysers, QueryTerms, name_key};
@@ -113,7 +114,7 @@ impl KeywordIndex {
     pub fn open(folder: &Path, analysis: &Analysis) -> Result<KeywordIndex> {
         fs_err::create_dir_all(folder)?;
         let (fields, schema) = Fields::new();
-        let found = tantivy::directory::MmapDirectory::open(folder)
+        let found = UnsyncedDirectory::open(folder)
             .map_err(tantivy::TantivyError::from)
             .and_then(|directory| builder(schema).open_or_create(directory));
         let index = found.map_err(|err| failed(err).at(folder))?;

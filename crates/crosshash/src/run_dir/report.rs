@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::calibrate::NearestDistances;
 use crate::data::emoji;
 use crate::evaluate::Direction;
+use crate::suggest::Suggestion;
 use crate::{Error, Result};
 
 /// The content of `report.json`.
@@ -44,6 +45,9 @@ pub struct RunReport {
     /// Distances of nearest items, by which weak results are recognised; empty without validation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<NearestDistances>,
+    /// Queries that find the right items, by the model of the run; empty for runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suggestions: Vec<Suggestion>,
 }
 
 /// The evaluation of one direction, as saved.
