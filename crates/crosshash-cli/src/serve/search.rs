@@ -219,9 +219,10 @@ pub(super) async fn answer(
     let searched = snapshot.len();
     // If the model knows no word, no item is close in meaning.
     let is_unknown = known.as_ref().is_some_and(|words| words.known.is_empty());
-    let weak_from = match is_unknown {
-        true => Some(0),
-        false => model.weak_from(query.modality.as_deref(), &target.modality),
+    let weak_from = if is_unknown {
+        Some(0)
+    } else {
+        model.weak_from(query.modality.as_deref(), &target.modality)
     };
     let is_weak = nearest.zip(weak_from).is_some_and(|(d, from)| d >= from);
     let hit = |ranked: Ranked| -> ApiResult<Hit> {

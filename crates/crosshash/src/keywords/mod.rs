@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `index.rs` | [`KeywordIndex`]: an inverted index (`tantivy`) in a folder or in memory |
 //! | `directory.rs` | its files, written without waiting for the disk |
+//! | `pending.rs` | changes that are not committed yet |
 //! | `search.rs` | matching items, ranked |
 //! | `words.rs` | [`QueryTerms`]: the words of a query; exact names |
 //! | `tokenizer.rs` | our analyser as a tokenizer of `tantivy` |
@@ -22,6 +23,7 @@ mod directory;
 mod fusion;
 mod highlight;
 mod index;
+mod pending;
 mod search;
 mod tokenizer;
 mod words;
