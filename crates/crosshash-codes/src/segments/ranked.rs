@@ -16,7 +16,10 @@ use crate::outputs::OutputRows;
 use crate::{Codes, Error, Result};
 
 /// The default number of candidates.
-pub const CANDIDATES: usize = 1000;
+pub const CANDIDATES: usize = 300;
+/// The first pass collects this many times the candidates: then the last tie class is mostly complete, and there is
+/// no second pass.
+const COLLECTED: usize = 3;
 
 /// How hits are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -159,16 +162,23 @@ impl Snapshot {
         progress: &(dyn Fn(usize) + Sync),
     ) -> Result<Vec<Vec<Hit>>> {
         let candidates = candidates.max(1);
-        let wide = Query { k: candidates, skip: 0, ..*query };
+        let most = candidates.saturating_mul(COLLECTED);
+        let wide = Query { k: most, skip: 0, ..*query };
         let mut found = self.hits(queries, &wide, progress)?;
-        let mut cut: Vec<(u32, usize)> = found
-            .iter()
-            .enumerate()
-            .filter(|(_, hits)| hits.len() == candidates)
-            .filter_map(|(nth, hits)| Some((hits.last()?.distance, nth)))
-            .collect();
+        let mut cut: Vec<(u32, usize)> = Vec::new();
+        for (nth, hits) in found.iter_mut().enumerate() {
+            let Some(last) = hits.get(candidates - 1).map(|hit| hit.distance) else {
+                continue;
+            };
+            let end = hits.partition_point(|hit| hit.distance <= last);
+            if end == most {
+                cut.push((last, nth));
+            } else {
+                hits.truncate(end);
+            }
+        }
         cut.sort_unstable();
-        // queries with the same last distance share a pass
+        // The class of the last candidate is larger; queries with the same distance share a pass.
         for group in cut.chunk_by(|a, b| a.0 == b.0) {
             let chosen: Vec<usize> = group.iter().map(|(_, nth)| *nth).collect();
             let whole =

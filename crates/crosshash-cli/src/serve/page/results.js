@@ -137,7 +137,7 @@ export class Results {
     card.button.title = reason ? `${name} (${hit.reason.join(", ") || reason})` : name;
     // By meaning, all hits have the same reason: their similarity is shown instead, which orders them.
     const byMeaning = by === "meaning";
-    card.reason.textContent = byMeaning && !hit.weak ? "" : reason;
+    card.reason.textContent = byMeaning && !hit.weak ? "" : reason.replace("contains some", "some");
     card.reason.hidden = card.reason.textContent === "";
     card.reason.classList.toggle("by-words", !hit.weak && !reason.includes("similar"));
     card.near.hidden = !byMeaning || hit.distance === null;
