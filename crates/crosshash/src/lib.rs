@@ -109,5 +109,6 @@ pub use query::{
 };
 pub use run_dir::{
     CodedModality, DirectionReport, FileStamp, HistoryTable, RunDir, RunReport, Subset,
+    Suggestion,
 };
 pub use user_eval::add_user_metrics;

@@ -11,12 +11,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crosshash_codes::Codes;
 use crosshash_codes::index::{Query, Rank};
 use crosshash_codes::segments::{ItemBatch, Ranking, Snapshot};
-use serde::{Deserialize, Serialize};
 
 use crate::data::{Analyser, Dataset, Features, Split, View};
 use crate::encode::Encoder as _;
 use crate::prepare::Preparation;
-use crate::{CodedModality, Model, Result};
+use crate::run_dir::{CodedModality, Suggestion};
+use crate::{Model, Result};
 
 /// First results that must contain the word.
 const FIRST: usize = 5;
@@ -26,15 +26,6 @@ const MOST: usize = 10;
 const TRIED: usize = 600;
 /// Lengths of words in characters.
 const LENGTH: std::ops::RangeInclusive<usize> = 3..=16;
-
-/// A query that finds the right items.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Suggestion {
-    /// The modality of the text.
-    pub modality: String,
-    /// The text.
-    pub text: String,
-}
 
 /// A modality that is searched.
 struct Target<'a> {

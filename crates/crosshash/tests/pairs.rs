@@ -11,8 +11,8 @@ use crosshash::data::{
 use crosshash::encode::Encoder as _;
 use crosshash::evaluate::{Coded, every_direction, mean_map};
 use crosshash::method::METHODS;
-use crosshash::suggest::{Suggestion, suggest};
-use crosshash::{CodedModality, Config, Error, Model, add_user_metrics};
+use crosshash::suggest::suggest;
+use crosshash::{CodedModality, Config, Error, Model, Suggestion, add_user_metrics};
 use crosshash_codes::Labels;
 use crosshash_codes::eval::Options;
 use rand::{RngExt as _, SeedableRng as _};

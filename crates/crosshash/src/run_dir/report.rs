@@ -8,7 +8,6 @@ use serde_json::Value;
 use crate::calibrate::NearestDistances;
 use crate::data::emoji;
 use crate::evaluate::Direction;
-use crate::suggest::Suggestion;
 use crate::{Error, Result};
 
 /// The content of `report.json`.
@@ -48,6 +47,15 @@ pub struct RunReport {
     /// Queries that find the right items, by the model of the run; empty for runs of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suggestions: Vec<Suggestion>,
+}
+
+/// A query that finds the right items (`suggest.rs`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suggestion {
+    /// The modality of the text.
+    pub modality: String,
+    /// The text.
+    pub text: String,
 }
 
 /// The evaluation of one direction, as saved.
