@@ -79,6 +79,7 @@ fn described(model: &ServedModel) -> ApiResult<Value> {
         "generation": model.number,
         "modalities": modalities.collect::<Vec<_>>(),
         "labels": labels,
+        "suggestions": model.suggestions,
     }))
 }
 
