@@ -265,7 +265,7 @@ fn ten_words(site: &Site, browser: &Browser) {
         ("cat", &["mammal", "pet"]),
         ("fruit", &["apple", "banana", "grape", "melon", "pear"]),
         ("flag", &["flags"]),
-        ("happy", &["smile", "smiling", "grinning"]),
+        ("smile", &["grinning", "happy", "joy"]),
         ("car", &["automobile", "transport", "vehicle"]),
         ("flower", &["blossom", "plant", "rose"]),
         ("music", &["instrument", "note", "sound"]),
