@@ -170,7 +170,7 @@ fn pairs(query: [u64; 2], rows: &[u64], below: u32, out: &mut Vec<u64>) {
 
 /// Appends the keys of the lanes in `near`; lane 0 is the code at `at`.
 #[target_feature(enable = "avx512f")]
-fn push(out: &mut Vec<u64>, near: __mmask8, distances: __m512i, at: usize) {
+pub(super) fn push(out: &mut Vec<u64>, near: __mmask8, distances: __m512i, at: usize) {
     let lanes = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
     let positions = _mm512_add_epi64(lanes, _mm512_set1_epi64(at.cast_signed() as i64));
     let keys = _mm512_or_si512(_mm512_slli_epi64(distances, 32), positions);

@@ -12,7 +12,12 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avx512_nodes;
+mod nodes;
 mod portable;
+
+pub(crate) use nodes::{Nodes, PADDING};
 
 use std::ops::Range;
 
