@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use crosshash_codes::index::{BitTree, Index as _, LeafForm, Query, Scan};
+use crosshash_codes::segments::{ItemBatch, Snapshot, Writer};
 use crosshash_codes::{Bits, Codes};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -84,4 +85,39 @@ fn damage_is_detected_and_never_panics() {
         let _ = tree.search(&queries, &Query::within(3), &|_| ());
     }
     assert!(noticed >= 290, "{noticed} of 300");
+}
+
+#[test]
+fn an_index_on_disk_is_searched_by_its_stored_trees() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (codes(64, 9000, 1), codes(64, 8500, 3));
+    let queries = codes(64, 20, 2);
+    let mut writer = Writer::create(folder.path(), first.bits(), &[]).unwrap();
+    writer.apply(ItemBatch::new(first.clone()), Vec::new()).unwrap();
+    let trees = || {
+        let names = std::fs::read_dir(folder.path()).unwrap();
+        let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name();
+        names.map(name).filter(|name| name.to_string_lossy().ends_with(".tree")).count()
+    };
+    let snapshot = Snapshot::open(folder.path()).unwrap();
+    assert_eq!(snapshot.write_trees(LeafForm::Fast, &|_| ()).unwrap(), 1);
+    assert_eq!(snapshot.write_trees(LeafForm::Fast, &|_| ()).unwrap(), 0);
+    // a live insert: the stored tree stays, the new segment is scanned
+    writer.apply(ItemBatch::new(second.clone()), Vec::new()).unwrap();
+    let snapshot = Snapshot::open(folder.path()).unwrap();
+    let how = snapshot.explain().unwrap();
+    assert!(how[0].starts_with("tree:"), "{how:?}");
+    assert!(how[1].starts_with("scan:"), "{how:?}");
+    let mut all = first;
+    all.append(&second).unwrap();
+    let scan = Scan::new(all).unwrap();
+    let truth = scan.search(&queries, &Query::nearest(25), &|_| ()).unwrap();
+    assert_eq!(snapshot.hits(&queries, &Query::nearest(25), &|_| ()).unwrap(), truth);
+    assert_eq!(snapshot.write_trees(LeafForm::Compact, &|_| ()).unwrap(), 1);
+    assert_eq!(trees(), 2);
+    let snapshot = Snapshot::open(folder.path()).unwrap();
+    assert_eq!(snapshot.hits(&queries, &Query::nearest(25), &|_| ()).unwrap(), truth);
+    // merged segments take their trees with them
+    writer.compact().unwrap();
+    assert_eq!(trees(), 0);
 }

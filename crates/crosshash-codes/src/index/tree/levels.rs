@@ -43,7 +43,7 @@ fn group(splits: &[u32], range: Range<usize>, out: &mut Level) {
 fn join(level: &mut Level) {
     level.dedup_by(|next, last| {
         let joined = last.start..next.end;
-        let small = joined.len() <= CHILDREN / 2;
+        let small = joined.len() <= CHILDREN;
         if small {
             *last = joined;
         }
@@ -69,8 +69,8 @@ mod tests {
         assert_eq!(level.first(), Some(&(0..1)));
         assert_eq!(level.last(), Some(&(84..100)));
         join(&mut level);
-        assert_eq!(level[0], 0..8);
-        assert_eq!(level.len(), 12);
+        assert_eq!(level[0], 0..16);
+        assert_eq!(level.len(), 7);
         assert!(level.windows(2).all(|pair| pair[0].end == pair[1].start));
     }
 }

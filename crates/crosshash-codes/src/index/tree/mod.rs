@@ -44,7 +44,7 @@ use crate::kernel::Kernel;
 use crate::kernel::threshold::{Nodes, unkey};
 use crate::{Codes, Error, Result};
 
-/// Nodes of a batch that are prefetched ahead.
+/// Leaves of a batch that are prefetched ahead.
 const AHEAD: usize = 4;
 /// Cost of a node or leaf that is visited, in compared codes.
 const VISIT: usize = 32;
@@ -109,9 +109,11 @@ struct Arrays {
 /// Memory of a thread that searches.
 #[derive(Default)]
 struct Scratch {
-    /// Nodes to visit by their bound.
-    waiting: Vec<Vec<u32>>,
+    /// Nodes and leaves to visit, by their bound.
+    inner: Vec<Vec<u32>>,
+    leaves: Vec<Vec<u32>>,
     batch: Vec<u32>,
+    ranges: Vec<std::ops::Range<u32>>,
     found: Vec<u64>,
     key: Vec<u64>,
 }
@@ -199,73 +201,69 @@ impl BitTree {
     ) -> Progressed {
         let farthest = self.codes().bits().get() + 1;
         let mut top = Unordered::new(query.depth(), query.below(self.codes()));
-        let Scratch { waiting, batch, found, key } = scratch;
-        if waiting.len() < farthest {
-            waiting.resize_with(farthest, Vec::new);
+        let Scratch { inner, leaves, batch, ranges, found, key } = scratch;
+        for lists in [&mut *inner, &mut *leaves] {
+            lists.iter_mut().for_each(Vec::clear);
+            lists.resize_with(farthest.max(lists.len()), Vec::new);
         }
-        waiting.iter_mut().for_each(Vec::clear);
         let tree = self.view();
-        let nodes = tree.nodes;
         let mut work = tree.roots as usize;
-        found.clear();
-        self.kernel.bounds(code, nodes, 0..tree.roots, top.below(), found);
-        for &at in found.iter() {
-            let (bound, node) = unkey(at);
-            waiting[bound as usize].push(node);
-        }
+        ranges.clear();
+        ranges.push(0..tree.roots);
         let mut bound = 0;
-        while bound < top.below() {
-            if waiting[bound as usize].is_empty() {
-                bound += 1;
-                continue;
+        loop {
+            // the children of all nodes with this bound
+            found.clear();
+            self.kernel.bounds(code, tree.nodes, ranges, top.below(), found);
+            for &at in found.iter() {
+                // the bound of a parent holds for its children
+                let (own, node) = unkey(at);
+                let lists =
+                    if node >= tree.first_leaf { &mut *leaves } else { &mut *inner };
+                lists[own.max(bound) as usize].push(node);
             }
-            batch.clear();
-            std::mem::swap(batch, &mut waiting[bound as usize]);
-            batch.iter().take(AHEAD).for_each(|&node| self.prefetch(tree, node));
-            for (nth, &node) in batch.iter().enumerate() {
-                if bound >= top.below() {
-                    break;
-                }
-                if work > budget {
-                    return Progressed { top, finished: false, work };
-                }
-                if let Some(&soon) = batch.get(nth + AHEAD) {
-                    self.prefetch(tree, soon);
-                }
-                found.clear();
-                if node >= tree.first_leaf {
-                    work +=
-                        VISIT + self.leaf(tree, code, node, query, &mut top, found, key);
+            ranges.clear();
+            while bound < top.below() && ranges.is_empty() {
+                if !inner[bound as usize].is_empty() {
+                    for node in inner[bound as usize].drain(..) {
+                        let node = node as usize;
+                        let range = tree.children[node]..tree.children[node + 1];
+                        work += VISIT + range.len();
+                        ranges.push(range);
+                    }
                     continue;
                 }
-                let range = tree.children[node as usize]..tree.children[node as usize + 1];
-                work += VISIT + range.len();
-                self.kernel.bounds(code, nodes, range, top.below(), found);
-                for &at in found.iter() {
-                    // the bound of a parent holds for its children
-                    let (own, child) = unkey(at);
-                    waiting[own.max(bound) as usize].push(child);
+                batch.clear();
+                std::mem::swap(batch, &mut leaves[bound as usize]);
+                batch.iter().take(AHEAD).for_each(|&node| self.prefetch(tree, node));
+                for (nth, &node) in batch.iter().enumerate() {
+                    if bound >= top.below() {
+                        break;
+                    }
+                    if let Some(&soon) = batch.get(nth + AHEAD) {
+                        self.prefetch(tree, soon);
+                    }
+                    found.clear();
+                    work +=
+                        VISIT + self.leaf(tree, code, node, query, &mut top, found, key);
                 }
+                bound += 1;
+            }
+            if ranges.is_empty() {
+                return Progressed { top, finished: true, work };
+            }
+            if work > budget {
+                return Progressed { top, finished: false, work };
             }
         }
-        Progressed { top, finished: true, work }
     }
 
-    /// Prefetches what a visit of a node reads first.
+    /// Prefetches the record of a leaf.
     #[inline]
     fn prefetch(&self, tree: View<'_>, node: u32) {
-        match node.checked_sub(tree.first_leaf) {
-            Some(leaf) => {
-                let at = tree.records[leaf as usize] as usize;
-                self.kernel.fetch_words(tree.words, at);
-                self.kernel.fetch_words(tree.words, at + 16);
-            }
-            None => {
-                let at = tree.children[node as usize] as usize;
-                self.kernel.fetch_words(tree.nodes.centres, at);
-                self.kernel.fetch_words(tree.nodes.fixed, at);
-            }
-        }
+        let at = tree.records[(node - tree.first_leaf) as usize] as usize;
+        self.kernel.fetch_words(tree.words, at);
+        self.kernel.fetch_words(tree.words, at + 16);
     }
 
     /// Offers the items of a leaf; returns the number of codes compared.

@@ -106,26 +106,26 @@ pub(super) fn fetch_words(words: &[u64], at: usize) {
 pub(super) fn bounds(
     query: &[u64],
     nodes: Nodes<'_>,
-    range: Range<u32>,
+    ranges: &[Range<u32>],
     below: u32,
     out: &mut Vec<u64>,
 ) {
     // SAFETY: `Kernel::available` offers this kernel only where AVX2 and POPCNT exist.
-    unsafe { compiled_bounds(query, nodes, range, below, out) }
+    unsafe { compiled_bounds(query, nodes, ranges, below, out) }
 }
 
 #[target_feature(enable = "avx2,popcnt")]
 fn compiled_bounds(
     query: &[u64],
     nodes: Nodes<'_>,
-    range: Range<u32>,
+    ranges: &[Range<u32>],
     below: u32,
     out: &mut Vec<u64>,
 ) {
     match *query {
-        [a] => nodes::bounds(&[a], nodes, range, below, out),
-        [a, b] => nodes::bounds(&[a, b], nodes, range, below, out),
-        _ => nodes::bounds(query, nodes, range, below, out),
+        [a] => nodes::bounds(&[a], nodes, ranges, below, out),
+        [a, b] => nodes::bounds(&[a, b], nodes, ranges, below, out),
+        _ => nodes::bounds(query, nodes, ranges, below, out),
     }
 }
 

@@ -13,6 +13,8 @@ use super::{avx2, avx512_nodes};
 use crate::kernel::Kernel;
 use crate::kernel::threshold::key;
 
+/// Ranges of nodes that are prefetched ahead.
+pub(super) const AHEAD: usize = 3;
 /// Unused radii behind the last node, so that vectors of them can be loaded.
 pub(crate) const PADDING: usize = 8;
 
@@ -42,27 +44,27 @@ impl Nodes<'_> {
 }
 
 impl Kernel {
-    /// Appends the [`key`] of every node in `range` whose lower bound is less than `below`.
+    /// Appends the [`key`] of every node in `ranges` whose lower bound is less than `below`.
     #[inline]
     pub(crate) fn bounds(
         self,
         query: &[u64],
         nodes: Nodes<'_>,
-        range: Range<u32>,
+        ranges: &[Range<u32>],
         below: u32,
         out: &mut Vec<u64>,
     ) {
-        let end = range.end as usize;
-        assert!(!query.is_empty() && range.start <= range.end, "a query and a range");
+        let end = ranges.iter().map(|range| range.end as usize).max().unwrap_or(0);
+        assert!(!query.is_empty(), "a code has at least one word");
         assert!(end <= nodes.stride && end + PADDING <= nodes.radii.len(), "inside");
         let words = (query.len() - 1) * nodes.stride + end;
         assert!(words <= nodes.centres.len() && words <= nodes.fixed.len(), "all planes");
         match self {
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx512 => avx512_nodes::bounds(query, nodes, range, below, out),
+            Kernel::Avx512 => avx512_nodes::bounds(query, nodes, ranges, below, out),
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2 => avx2::bounds(query, nodes, range, below, out),
-            _ => bounds(query, nodes, range, below, out),
+            Kernel::Avx2 => avx2::bounds(query, nodes, ranges, below, out),
+            _ => bounds(query, nodes, ranges, below, out),
         }
     }
 
@@ -115,11 +117,11 @@ impl Kernel {
 pub(super) fn bounds(
     query: &[u64],
     nodes: Nodes<'_>,
-    range: Range<u32>,
+    ranges: &[Range<u32>],
     below: u32,
     out: &mut Vec<u64>,
 ) {
-    for node in range {
+    for node in ranges.iter().cloned().flatten() {
         let at = node as usize;
         let (mut agreed, mut distance) = (0, 0);
         for (w, &word) in query.iter().enumerate() {
@@ -194,14 +196,15 @@ mod tests {
             let radii: Vec<u16> =
                 (0..n + PADDING).map(|_| u16::try_from(word() >> 40 & 63).unwrap()).collect();
             let nodes = Nodes { centres: &centres, fixed: &fixed, radii: &radii, stride: n };
-            let range = u32::try_from(cut.min(n)).unwrap()..u32::try_from(n).unwrap();
+            let (cut, end) = (u32::try_from(cut.min(n)).unwrap(), u32::try_from(n).unwrap());
+            let ranges = [cut..end, 0..cut, cut / 2..cut];
             let short: Vec<u16> = centres.iter().map(|&c| u16::try_from(c >> 48).unwrap()).collect();
             let long: Vec<u32> = centres.iter().map(|&c| u32::try_from(c >> 32).unwrap()).collect();
             let limit = below % 20;
             for kernel in Kernel::available() {
                 let (mut truth, mut out) = (Vec::new(), Vec::new());
-                bounds(&query, nodes, range.clone(), below, &mut truth);
-                kernel.bounds(&query, nodes, range.clone(), below, &mut out);
+                bounds(&query, nodes, &ranges, below, &mut truth);
+                kernel.bounds(&query, nodes, &ranges, below, &mut out);
                 prop_assert_eq!(&out, &truth, "{:?}", kernel);
                 (truth.clear(), out.clear());
                 lanes16(0x5a5a, &short, limit, &mut truth);
