@@ -53,6 +53,8 @@ const LOOK_AGAIN: usize = 64;
 const COMPARISONS: usize = 1 << 33;
 /// Lists that compare more than one in this number of codes are no better than a scan.
 const PART: usize = 16;
+/// If less than one item in this number is allowed, allowed items are compared one by one.
+const SPARSE: usize = 64;
 /// Lists are skipped while they leave more than this share of queries unanswered.
 const VAIN: f64 = 0.3;
 
@@ -212,6 +214,32 @@ impl Auto {
         let learned = times.sample(&engine);
         let lists = lists.filter(|around| around.seconds < learned.seconds(10));
         Ok(Auto { scan, hashed: Some(times.with(engine, lists, learned)), why })
+    }
+}
+
+impl Auto {
+    /// The hits of one query, without the lists that a batch needs.
+    fn single(&self, hashed: &Hashed, queries: &Codes, query: &Query<'_>) -> Vec<Hit> {
+        let (k, code) = (query.depth(), queries.code(0));
+        if let Some((clusters, budget)) = hashed.lists(k, 1) {
+            let (top, _) = clusters.one(code, query, budget);
+            hashed.learn_vain(1, usize::from(top.is_none()));
+            if let Some(top) = top {
+                return query.page(first(top.into_keys(), k));
+            }
+        }
+        let mut below = query.below(self.codes());
+        if let Some(budget) = hashed.budget(k, 1)
+            && let Some(found) = hashed.engine.one(code, query, budget)
+        {
+            hashed.learn(k, 1, 1, found.work, usize::from(!found.finished));
+            if found.finished {
+                return query.page(first(found.top.into_keys(), k));
+            }
+            below = found.top.below();
+        }
+        let scanned = self.scan.chosen(queries, &[0], &[below], query, &|_| ());
+        scanned.into_iter().next().unwrap_or_default()
     }
 }
 
@@ -455,6 +483,14 @@ impl Index for Auto {
         let Some(hashed) = &self.hashed else {
             return self.scan.search(queries, query, progress);
         };
+        if query.allowed.is_some_and(|items| items.count() < items.len() / SPARSE) {
+            return self.scan.search(queries, query, progress);
+        }
+        if queries.len() == 1 {
+            let hits = self.single(hashed, queries, query);
+            progress(1);
+            return Ok(vec![hits]);
+        }
         let k = query.depth();
         let mut answers: Vec<Vec<Hit>> = vec![Vec::new(); queries.len()];
         // (query, bound of its distances) of those that go to the scan

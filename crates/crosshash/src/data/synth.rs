@@ -438,3 +438,41 @@ fn npy_head(descr: &str, shape: &str) -> Vec<u8> {
     head.push(b'\n');
     head
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(first: usize, items: usize) -> SynthSpec {
+        let modality =
+            |name: &str, form| SynthModality { name: name.into(), width: 10, form };
+        SynthSpec {
+            items,
+            first,
+            labels: 6,
+            per_item: 2.0,
+            noise: 1.0,
+            seed: 3,
+            modalities: vec![
+                modality("image", SynthForm::Dense),
+                modality("words", SynthForm::Text),
+            ],
+        }
+    }
+
+    #[test]
+    fn pieces_are_the_whole() {
+        let bytes = |first, items, name: &str, head: usize| {
+            let folder = tempfile::tempdir().unwrap();
+            synth(&spec(first, items), folder.path(), &|_| ()).unwrap();
+            fs_err::read(folder.path().join(name)).unwrap().split_off(head)
+        };
+        // the header of an array, or the line with the names of the columns
+        let heads = [("image.npy", 128), ("words.jsonl", 0), ("items.tsv", 10)];
+        for (name, head) in heads {
+            let whole = bytes(0, 30, name, head);
+            let pieces = [bytes(0, 11, name, head), bytes(11, 19, name, head)].concat();
+            assert!(whole == pieces, "{name}");
+        }
+    }
+}
