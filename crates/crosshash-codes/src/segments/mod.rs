@@ -37,6 +37,7 @@ mod search;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod trees;
 mod writer;
 
 pub use batch::{HIDDEN, ItemBatch, SEED};
