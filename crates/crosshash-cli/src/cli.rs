@@ -12,7 +12,7 @@ use crate::command;
 #[derive(Parser)]
 #[command(
     name = "crosshash",
-    version,
+    version = env!("CROSSHASH_VERSION"),
     propagate_version = true,
     arg_required_else_help = true
 )]
@@ -29,6 +29,7 @@ pub(crate) struct Cli {
 /// The subcommands; each has its own file in `command/`.
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    Start(Box<command::start::Args>),
     Demo(Box<command::demo::Args>),
     Data(command::data::Args),
     Train(command::train::Args),
@@ -44,12 +45,16 @@ pub(crate) enum Command {
     Search(command::search::Args),
     Serve(Box<command::serve::Args>),
     Coefficients(command::coefficients::Args),
+    Doctor(command::doctor::Args),
+    Completions(command::completions::Args),
+    Man(command::man::Args),
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
     crate::set_threads(cli.threads)?;
     match cli.command {
+        Command::Start(args) => command::start::run(&args),
         Command::Demo(args) => command::demo::run(&args),
         Command::Data(args) => command::data::run(&args),
         Command::Train(args) => command::train::run(&args),
@@ -65,5 +70,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Search(args) => command::search::run(&args),
         Command::Serve(args) => command::serve::run(&args),
         Command::Coefficients(args) => command::coefficients::run(&args),
+        Command::Doctor(args) => command::doctor::run(&args),
+        Command::Completions(args) => command::completions::run(&args),
+        Command::Man(args) => command::man::run(&args),
     }
 }

@@ -71,6 +71,7 @@ pub mod evaluate;
 pub mod extract;
 pub mod featurize;
 mod gemm;
+pub mod guess;
 mod image_rows;
 #[cfg(feature = "keywords")]
 pub mod keywords;

@@ -10,7 +10,8 @@ use super::limits::Budget;
 use super::manifest::{
     ArrayFile, FromText, Group, Items, LabelSource, Manifest, ModalitySource, Names,
 };
-use super::read::{self, ColumnSpec, Table};
+use super::picture_index::PictureIndex;
+use super::read::{self, Cell, ColumnSpec, Table};
 use super::resolve::{self, ReadLabels};
 use super::{
     Dataset, Dense, Dropped, Features, Modality, ReadLimits, Split, SplitSpec, Texts, emoji,
@@ -212,6 +213,15 @@ impl PartOf<'_> {
         self.source.items.as_ref().or(self.manifest.items.as_ref())
     }
 
+    /// The file of a table, to be named in errors. Rows are counted over several files, so only a single
+    /// file is named.
+    fn table_path(&self, items: &Items) -> Option<PathBuf> {
+        match &items.paths(self.root)[..] {
+            [path] => Some(path.clone()),
+            _ => None,
+        }
+    }
+
     /// The column of pair keys.
     fn pair(&self) -> Option<&str> {
         let items = || self.items().and_then(|items| items.pair.as_deref());
@@ -266,10 +276,11 @@ impl PartOf<'_> {
             self.source.captions.is_some(),
             self.source.column.is_some(),
             self.source.pictures.is_some(),
+            self.source.class_names.is_some(),
         ];
         if given.iter().filter(|&&given| given).count() != 1 {
             return Err(Error::content(
-                "give exactly one of features, text, captions, column and pictures",
+                "give exactly one of features, text, captions, column, pictures and class_names",
             ));
         }
         self.check_effects(table.is_some())?;
@@ -281,6 +292,9 @@ impl PartOf<'_> {
         };
         if let Some(pictures) = &self.source.pictures {
             return self.pictures(pictures, table, &mut note);
+        }
+        if let Some(pictures) = &self.source.class_names {
+            return self.class_names(pictures, &mut note);
         }
         if let Some(columns) = &self.source.captions {
             return self.captions(columns.as_slice(), table, &mut note);
@@ -296,7 +310,26 @@ impl PartOf<'_> {
         self.finish(features, ids, None, table.map(|table| (table, None)), kept)
     }
 
-    /// One text item per cell that is not empty; its pair key is the id of the row.
+    /// The names of the class folders of pictures, as texts with the ids of the pictures.
+    fn class_names(
+        &self,
+        place: &Path,
+        note: &mut impl FnMut(String, usize),
+    ) -> Result<Source> {
+        let under = self.source.under.as_deref().unwrap_or("");
+        let listing = read::pictures(&self.root.join(place), under)?;
+        let class = |id: &String| match id.split_once('/') {
+            Some((class, _)) => class.replace(['_', '-', '.', '+'], " "),
+            None => String::new(),
+        };
+        let texts: Vec<String> = listing.ids.iter().map(class).collect();
+        let kept: Vec<usize> = (0..texts.len()).filter(|&k| !texts[k].is_empty()).collect();
+        note("pictures that are not in a class folder".into(), texts.len() - kept.len());
+        let texts: Texts = texts.into_iter().collect();
+        self.finish(Features::Text(texts), listing.ids, None, None, kept)
+    }
+
+    /// One text item per text that is not empty; its pair key is the id of the row.
     fn captions(
         &self,
         columns: &[String],
@@ -313,12 +346,15 @@ impl PartOf<'_> {
         let mut empty = 0;
         for row in self.kept(Some(table), table.len(), note)? {
             let before = rows.len();
-            for (k, cells) in cells.iter().enumerate() {
-                let text = cells[row].text();
+            let each = cells.iter().flat_map(|cells| match &cells[row] {
+                Cell::Text(text) => std::slice::from_ref(text),
+                Cell::List(list) => &list[..],
+            });
+            for (k, text) in each.enumerate() {
                 if text.trim().is_empty() {
                     continue;
                 }
-                texts.push(&text);
+                texts.push(text);
                 ids.push(format!("{}#{}", row_ids[row], k + 1));
                 keys.push(row_ids[row].clone());
                 rows.push(row);
@@ -335,9 +371,10 @@ impl PartOf<'_> {
     fn check_effects(&self, table: bool) -> Result<()> {
         let source = self.source;
         let pictures = source.pictures.is_some();
-        let text = source.text.is_some() || source.captions.is_some();
+        let classes = source.class_names.is_some();
+        let text = source.text.is_some() || source.captions.is_some() || classes;
         let idle = [
-            (source.under.is_some() && !pictures, "under", "pictures"),
+            (source.under.is_some() && !pictures && !classes, "under", "pictures"),
             (source.path.is_some() && !pictures, "path", "pictures"),
             (source.path.is_some() && !table, "path", "a table"),
             (source.analysis.is_some() && !text, "analysis", "text"),
@@ -398,14 +435,15 @@ impl PartOf<'_> {
             if whole { ids } else { kept.iter().map(|&item| ids[item].clone()).collect() };
         let features = if whole { features } else { features.select(&kept) };
         let table = table.map(|(table, _)| table);
-        let path = self.items().map(|items| self.root.join(&items.table));
+        let path = self.items().and_then(|items| self.table_path(items));
         let row_ids_or_ids = row_ids.unwrap_or(&ids);
         let labels = match self.label_source()? {
             None => ReadLabels::none(rows.len()),
             Some(source) => ReadLabels::read(
                 source,
                 self.root,
-                table.zip(path),
+                table,
+                path,
                 total,
                 &rows,
                 row_ids_or_ids,
@@ -469,7 +507,10 @@ impl PartOf<'_> {
 
     fn ids(&self, table: &Table) -> Result<Vec<String>> {
         let Some(items) = self.items() else { return Ok(Vec::new()) };
-        let path = self.root.join(&items.table);
+        let located = |err: Error| match self.table_path(items) {
+            Some(path) => err.at(&path),
+            None => err,
+        };
         let Some(id) = &items.id else {
             return Ok((0..table.len()).map(|row| row.to_string()).collect());
         };
@@ -478,12 +519,12 @@ impl PartOf<'_> {
         for (row, name) in ids.iter().enumerate() {
             if name.is_empty() {
                 let what = "the id is empty; every item needs an id";
-                return Err(Error::cell(table.place(row), id, what).at(&path));
+                return Err(located(Error::cell(table.place(row), id, what)));
             }
             if let Some(first) = seen.insert(name, row) {
                 let place = table.place(first);
                 let what = format!("{name:?} occurs twice, first on {place}");
-                return Err(Error::cell(table.place(row), id, what).at(&path));
+                return Err(located(Error::cell(table.place(row), id, what)));
             }
         }
         Ok(ids)
@@ -557,16 +598,12 @@ impl PartOf<'_> {
             Some(column) => table.cells(column)?.iter().map(|cell| cell.text()).collect(),
             None => ids.clone(),
         };
-        let mut where_is: HashMap<&str, usize> = HashMap::new();
-        for (at, id) in listing.ids.iter().enumerate() {
-            where_is.insert(id, at);
-            where_is.insert(listing.pictures.name(at), at);
-        }
+        let index = PictureIndex::new(&listing);
         let kept = self.kept(Some(table), ids.len(), note)?;
         let (mut rows, mut found, mut missing) = (Vec::new(), Vec::new(), 0);
         for row in kept {
-            match where_is.get(names[row].as_str()) {
-                Some(&at) => {
+            match index.find(&names[row]) {
+                Some(at) => {
                     rows.push(row);
                     found.push(at);
                 }
@@ -630,16 +667,16 @@ fn no_table(column: &str) -> Error {
 }
 
 /// All tables, each read once with the columns that are needed.
-struct Tables(HashMap<PathBuf, Table>);
+struct Tables(HashMap<Vec<PathBuf>, Table>);
 
 impl Tables {
     fn read(manifest: &Manifest, root: &Path, budget: &Budget) -> Result<Tables> {
-        let mut requested: BTreeMap<PathBuf, BTreeSet<ColumnSpec>> = BTreeMap::new();
+        let mut requested: BTreeMap<Vec<PathBuf>, BTreeSet<ColumnSpec>> = BTreeMap::new();
         for source in manifest.modality.values() {
             let Some(items) = source.items.as_ref().or(manifest.items.as_ref()) else {
                 continue;
             };
-            let columns = requested.entry(root.join(&items.table)).or_default();
+            let columns = requested.entry(items.paths(root)).or_default();
             let mut cells = |name: &str| {
                 columns.insert(ColumnSpec::Cells(name.to_owned()));
             };
@@ -664,17 +701,17 @@ impl Tables {
             }
         }
         let mut tables = HashMap::new();
-        for (path, columns) in requested {
+        for (paths, columns) in requested {
             let columns: Vec<ColumnSpec> = columns.into_iter().collect();
-            let table = read::table(&path, &columns, budget)?;
-            tables.insert(path, table);
+            let table = read::tables(&paths, &columns, budget)?;
+            tables.insert(paths, table);
         }
         Ok(Tables(tables))
     }
 
     fn get(&self, root: &Path, items: &Items) -> Result<&Table> {
-        let path = root.join(&items.table);
-        self.0.get(&path).ok_or_else(|| Error::content("the table was not read").at(&path))
+        let table = self.0.get(&items.paths(root));
+        table.ok_or_else(|| Error::content("the table was not read"))
     }
 }
 

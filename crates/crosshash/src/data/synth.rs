@@ -162,7 +162,7 @@ fn check(spec: &SynthSpec) -> Result<()> {
 
 fn manifest_of(spec: &SynthSpec) -> Manifest {
     let items = |table: &str| {
-        let (table, id) = (table.into(), Some("id".into()));
+        let (table, id) = (Many::One(table.into()), Some("id".into()));
         Some(Items { table, id, ..Items::default() })
     };
     let source = |modality: &SynthModality| {

@@ -169,6 +169,7 @@ fn other_run(args: &Args) -> Result<ExitCode> {
         data_args: args.data_args.clone(),
         // An interrupted training is resumed.
         resume: existing.is_some_and(|run| run.is_started()),
+        update: false,
         refit: false,
         json: args.json,
     })
