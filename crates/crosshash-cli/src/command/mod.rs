@@ -15,3 +15,4 @@ pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod sweep;
 pub(crate) mod train;
+pub(crate) mod verify;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::context::RequestContext;
 use super::error::{ApiError, ApiResult};
 use super::query::QueryRequest;
 use super::search::{Plan, SearchResponse, answer};
@@ -65,7 +66,10 @@ pub(super) async fn answer_all(
     };
     let tasks: Vec<_> = all
         .into_iter()
-        .map(|query| tokio::spawn(answer(Arc::clone(&app), Arc::clone(&plan), query)))
+        .map(|query| {
+            let context = RequestContext::current();
+            tokio::spawn(context.scope(answer(Arc::clone(&app), Arc::clone(&plan), query)))
+        })
         .collect();
     let mut results = Vec::with_capacity(tasks.len());
     for (nth, task) in tasks.into_iter().enumerate() {

@@ -48,7 +48,11 @@ pub(super) fn delete(args: &DeleteArgs) -> Result<ExitCode> {
     let mut writer = Writer::open(&args.index)?;
     let count = match &args.filter {
         Some(filter) => {
-            let items = writer.snapshot().filter_with(filter, &PayloadFields)?;
+            let items = writer.snapshot().filter_with(
+                filter,
+                &PayloadFields,
+                &Cancel::default(),
+            )?;
             writer.delete_items(&items)?
         }
         None => {

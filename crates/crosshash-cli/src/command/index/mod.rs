@@ -1,9 +1,10 @@
-//! `crosshash index`: indexes on disk: build, add, delete, info, compact, export, snapshot.
+//! `crosshash index`: indexes on disk: build, add, delete, info, compact, export, snapshot, rescue.
 
 mod build;
 mod change;
 mod export;
 mod info;
+mod rescue;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,7 @@ enum What {
     Compact(change::CompactArgs),
     Export(export::ExportArgs),
     Snapshot(export::SnapshotArgs),
+    Rescue(rescue::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -37,5 +39,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         What::Compact(args) => change::compact(args),
         What::Export(args) => export::export(args),
         What::Snapshot(args) => export::snapshot(args),
+        What::Rescue(args) => rescue::run(args),
     }
 }
