@@ -21,6 +21,16 @@ pub(crate) enum Results {
     Several { results: Vec<SearchResponse> },
 }
 
+impl Results {
+    /// Number of hits of all queries.
+    pub(super) fn hits(&self) -> usize {
+        match self {
+            Results::One(one) => one.hits(),
+            Results::Several { results } => results.iter().map(SearchResponse::hits).sum(),
+        }
+    }
+}
+
 /// The queries of a request: `query` or `queries`.
 pub(super) fn queries(
     one: Option<QueryRequest>,

@@ -13,6 +13,9 @@ use serde::de::DeserializeOwned;
 use super::error::{ApiError, ApiResult};
 use super::state::App;
 
+/// Bodies of more bytes are parsed by a worker.
+const HEAVY: usize = 64 << 10;
+
 /// A JSON body.
 pub(crate) async fn json<T: DeserializeOwned + Send + 'static>(
     app: &App,
@@ -26,7 +29,7 @@ pub(crate) async fn json<T: DeserializeOwned + Send + 'static>(
         .at("header Content-Type"));
     }
     let bytes = app.limits.body(&parts.headers, body).await?;
-    app.workers.run(move |_| parse(&bytes)).await
+    app.workers.run_heavy(bytes.len() > HEAVY, move |_| parse(&bytes)).await
 }
 
 /// Whether the Content-Type of a body is `expected`.
@@ -88,7 +91,7 @@ pub(crate) async fn path_and_query<T: DeserializeOwned>(
     Ok((path, query))
 }
 
-/// A JSON response; it is written by a worker, because it can be long.
+/// A JSON response.
 pub(crate) fn response(app: &App, value: &impl Serialize) -> ApiResult<Response> {
     let bytes = serde_json::to_vec(value).map_err(ApiError::internal)?;
     Response::builder()

@@ -94,6 +94,20 @@ impl Workers {
         task.await.map_err(ApiError::internal)?
     }
 
+    /// Runs `work` as [`run`](Workers::run) does if it is heavy. Light work, of some hundred
+    /// microseconds, is done at once: a change of threads would cost as much.
+    pub(crate) async fn run_heavy<T: Send + 'static>(
+        &self,
+        is_heavy: bool,
+        work: impl FnOnce(&Cancel) -> ApiResult<T> + Send + 'static,
+    ) -> ApiResult<T> {
+        if is_heavy {
+            self.run(work).await
+        } else {
+            work(&RequestContext::current().cancel)
+        }
+    }
+
     async fn permit(&self, flow: &Flow) -> ApiResult<Permit> {
         let turn = {
             let mut queue = lock(&self.0);

@@ -30,6 +30,8 @@ use crate::word_ranking::{By, Ranked, RankedPage, WordQuery};
 
 /// Default number of results per response.
 const DEFAULT_K: usize = 24;
+/// Responses with more hits are written by a worker.
+const HEAVY: usize = 100;
 /// The most bytes of texts and fields of the results of a query.
 const MAX_CONTENT: usize = 16 << 20;
 /// The largest `skip`.
@@ -153,7 +155,8 @@ pub(crate) async fn post(
     };
     let results = batch::answer_all(Arc::clone(&app), Arc::new(plan), queries).await?;
     let worker = Arc::clone(&app);
-    app.workers.run(move |_| body::response(&worker, &results)).await
+    let is_heavy = results.hits() > HEAVY;
+    app.workers.run_heavy(is_heavy, move |_| body::response(&worker, &results)).await
 }
 
 /// Answers one query.
@@ -197,9 +200,11 @@ pub(super) async fn answer(
         }
     };
     let worker = Arc::clone(&plan);
-    app.workers
-        .run(move |cancel| worker.respond(query, &words, ranking, found, searching, cancel))
-        .await
+    let is_heavy = words.by != By::Meaning || found.hits.len() > HEAVY;
+    let work = move |cancel: &Cancel| {
+        worker.respond(query, &words, ranking, found, searching, cancel)
+    };
+    app.workers.run_heavy(is_heavy, work).await
 }
 
 /// What a search by meaning finds.
@@ -380,6 +385,13 @@ async fn read(app: &App, request: Request) -> ApiResult<SearchRequest> {
     let mut request: SearchRequest = app.workers.run(parse).await?;
     request.query.get_or_insert_default().upload = Some(picture);
     Ok(request)
+}
+
+impl SearchResponse {
+    /// Number of hits.
+    pub(super) fn hits(&self) -> usize {
+        self.hits.len()
+    }
 }
 
 impl SearchRequest {
