@@ -37,22 +37,27 @@ struct Queue {
 }
 
 /// The right to run one piece of work; the next one gets it when it is dropped.
-struct Permit(Arc<Mutex<Queue>>);
+struct Permit(Option<Arc<Mutex<Queue>>>);
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let next = {
-            let mut queue = lock(&self.0);
-            let next = queue.waiting.pop_first();
-            match &next {
-                Some(((start, _), _)) => queue.now = *start,
-                None => queue.free += 1,
+        let Some(queue) = self.0.take() else { return };
+        loop {
+            let next = {
+                let mut queue = lock(&queue);
+                let next = queue.waiting.pop_first();
+                match &next {
+                    Some(((start, _), _)) => queue.now = *start,
+                    None => queue.free += 1,
+                }
+                next
+            };
+            let Some((_, waiting)) = next else { return };
+            match waiting.send(Permit(Some(Arc::clone(&queue)))) {
+                Ok(()) => return,
+                // That client has gone: the next one.
+                Err(mut permit) => permit.0 = None,
             }
-            next
-        };
-        if let Some((_, waiting)) = next {
-            // If that client has gone, the permit comes back and is dropped again.
-            let _ = waiting.send(Permit(Arc::clone(&self.0)));
         }
     }
 }
@@ -115,7 +120,7 @@ impl Workers {
             if queue.free > 0 {
                 queue.free -= 1;
                 queue.now = start;
-                return Ok(Permit(Arc::clone(&self.0)));
+                return Ok(Permit(Some(Arc::clone(&self.0))));
             }
             queue.sequence += 1;
             let (sender, turn) = oneshot::channel();
@@ -193,11 +198,14 @@ mod tests {
     fn clients_that_leave_do_not_take_a_turn() {
         runtime().block_on(async {
             let workers = Workers::with(1);
-            let slow = workers.run(|_| {
-                std::thread::sleep(Duration::from_millis(100));
-                Ok(())
+            let busy = workers.clone();
+            let slow = tokio::spawn(async move {
+                let work = |_: &Cancel| {
+                    std::thread::sleep(Duration::from_millis(100));
+                    Ok(())
+                };
+                busy.run(work).await
             });
-            let slow = tokio::spawn(slow);
             tokio::time::sleep(Duration::from_millis(20)).await;
             let waiting = workers.clone();
             let gone = tokio::spawn(async move { waiting.run(|_| Ok(1)).await.is_ok() });

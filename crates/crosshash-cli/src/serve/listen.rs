@@ -127,12 +127,11 @@ impl Reserve {
 #[cfg(unix)]
 fn most_connections(wanted: usize) -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    // Not more than needed: some programs visit every possible descriptor.
+    let needed = wanted as u64 + RESERVE as u64 + OTHER_FILES;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current < maximum || maximum.is_none() {
-        // Not more than needed: some programs visit every possible descriptor.
-        let needed = wanted as u64 + RESERVE as u64 + OTHER_FILES;
+    if current.is_some_and(|current| current < needed) {
         let raised = maximum.map_or(needed, |maximum| needed.min(maximum));
-        let raised = current.map_or(raised, |current| raised.max(current));
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum });
     }
     let Some(files) = getrlimit(Resource::Nofile).current else { return wanted };

@@ -225,22 +225,20 @@ impl Plan {
         let Some(filter) = self.filter.clone() else {
             return Ok((self.target.snapshot(), None));
         };
-        let evaluate = async || {
-            let plan = Arc::clone(self);
-            let work = move |cancel: &Cancel| {
-                let snapshot = plan.target.snapshot();
-                let fields =
-                    ModalityFields { model: &plan.model, modality: &plan.target.modality };
-                let set = snapshot.filter_with(&filter, &fields, cancel);
-                let set = set.map_err(|err| match err {
-                    crosshash_codes::Error::Cancelled => ApiError::cancelled(),
-                    err => ApiError::bad_request(err.to_string()).at("filter"),
-                })?;
-                Ok((snapshot, Arc::new(set)))
-            };
-            app.workers.run(work).await
+        let plan = Arc::clone(self);
+        let work = move |cancel: &Cancel| {
+            let snapshot = plan.target.snapshot();
+            let fields =
+                ModalityFields { model: &plan.model, modality: &plan.target.modality };
+            let set = snapshot.filter_with(&filter, &fields, cancel);
+            let set = set.map_err(|err| match err {
+                crosshash_codes::Error::Cancelled => ApiError::cancelled(),
+                err => ApiError::bad_request(err.to_string()).at("filter"),
+            })?;
+            Ok((snapshot, Arc::new(set)))
         };
-        let (snapshot, allowed) = self.allowed.get_or_try_init(evaluate).await?;
+        let evaluated = self.allowed.get_or_try_init(|| app.workers.run(work)).await;
+        let (snapshot, allowed) = evaluated?;
         Ok((Arc::clone(snapshot), Some(Arc::clone(allowed))))
     }
 

@@ -10,7 +10,7 @@
 
 use std::io::Result;
 
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::protocol::SandboxLimits;
@@ -36,8 +36,10 @@ pub(super) fn begin_job(limits: &SandboxLimits) -> Result<()> {
     let used = clock_gettime(ClockId::ProcessCPUTime).tv_sec;
     let used = u64::try_from(used).unwrap_or(0);
     // The limit is in whole seconds of the whole process.
-    let current = Some(used.saturating_add(limits.seconds).saturating_add(1));
-    Ok(setrlimit(Resource::Cpu, Rlimit { current, maximum: None })?)
+    let current = used.saturating_add(limits.seconds).saturating_add(1);
+    let maximum = getrlimit(Resource::Cpu).maximum;
+    let current = Some(maximum.map_or(current, |maximum| current.min(maximum)));
+    Ok(setrlimit(Resource::Cpu, Rlimit { current, maximum })?)
 }
 
 /// Bytes of addresses that the program itself takes.
@@ -89,7 +91,7 @@ fn filter() -> Result<()> {
 
     use seccompiler::{
         BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp,
-        SeccompCondition, SeccompFilter, SeccompRule, apply_filter_all_threads,
+        SeccompCondition, SeccompFilter, SeccompRule, TargetArch, apply_filter_all_threads,
     };
 
     let fault = |err: BackendError| Error::other(err.to_string());
@@ -97,7 +99,7 @@ fn filter() -> Result<()> {
     let own = SeccompRule::new(vec![own.map_err(fault)?]).map_err(fault)?;
     let limits = (libc::SYS_prlimit64, vec![own]);
     let allowed = CALLS.iter().map(|&call| (call, Vec::new())).chain([limits]).collect();
-    let arch = std::env::consts::ARCH.try_into().map_err(fault)?;
+    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(fault)?;
     let eperm = SeccompAction::Errno(rustix::io::Errno::PERM.raw_os_error().unsigned_abs());
     let filter = SeccompFilter::new(allowed, eperm, SeccompAction::Allow, arch);
     let program: BpfProgram = filter.map_err(fault)?.try_into().map_err(fault)?;

@@ -2,6 +2,7 @@
 //! standard output, until the input ends.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::os::fd::AsFd as _;
 
 use super::protocol::{self, MAX_TEXT, Order, REQUEST_HEAD, SandboxLimits};
 use super::sandbox;
@@ -15,7 +16,9 @@ const STACK: usize = 64 << 20;
 pub fn run_worker() -> Result<()> {
     // The message of a panic would go to the log of the program that started this one.
     std::panic::set_hook(Box::new(|_| ()));
-    let work = || serve(std::io::stdin().lock(), std::io::stdout().lock());
+    // Not line by line, as standard output is written: pixels are no lines.
+    let output = std::io::stdout().as_fd().try_clone_to_owned()?;
+    let work = move || serve(std::io::stdin().lock(), std::fs::File::from(output));
     let thread = std::thread::Builder::new().name("decode".into()).stack_size(STACK);
     let thread = thread.spawn(work)?;
     thread.join().unwrap_or_else(|_| Err(Error::other("the worker panicked")))

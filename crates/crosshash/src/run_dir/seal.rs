@@ -13,7 +13,7 @@ use crosshash_codes::write::atomically;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::{CHECKPOINT, CODES, CONFIG, CONVERGENCE, HISTORY, LAYOUT, REPORT, RunDir};
+use super::{CODES, CONFIG, CONVERGENCE, HISTORY, LAYOUT, REPORT, RunDir};
 use crate::model::{MODEL_JSON, MODEL_WEIGHTS};
 use crate::{Error, Result};
 
@@ -166,7 +166,7 @@ impl RunDir {
                 }
             }
         }
-        names.retain(|name| name != CHECKPOINT && self.path.join(name).is_file());
+        names.retain(|name| self.path.join(name).is_file());
         names.sort_unstable();
         Ok(names)
     }
@@ -183,7 +183,7 @@ mod tests {
         let run = RunDir::create(folder.path()).unwrap();
         run.save_config("bits = 8\n").unwrap();
         run.save_history("epoch,loss\n1,0.5\n").unwrap();
-        assert_eq!(run.verify().unwrap(), []);
+        assert!(run.verify().unwrap().is_empty());
         run.seal().unwrap();
         let states = run.verify().unwrap();
         assert_eq!(states.len(), 3);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use crosshash_codes::Cancel;
 use crosshash_codes::format::Id;
 use crosshash_codes::segments::Writer;
 

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use crosshash::RunDir;
+use crosshash_codes::Cancel;
 use crosshash_codes::index::{Query, Rank};
 use crosshash_codes::segments::{CANDIDATES, Ranking, Snapshot, is_index};
 

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use resvg::tiny_skia::{IntRect, Rect, Transform};
+use resvg::tiny_skia::{Rect, Transform};
 use resvg::usvg::filter::{Filter, Kind};
 use resvg::usvg::{ClipPath, Group, Mask, Node, Paint, Path, Tree, roxmltree};
 
@@ -108,11 +108,10 @@ pub(super) fn check_tree(
         (2.0 * REACH + 1.0) * width,
         (2.0 * REACH + 1.0) * height,
     );
-    let canvas = IntRect::from_xywh(0, 0, width as u32, height as u32);
+    let canvas = Rect::from_xywh(0.0, 0.0, width, height);
     let (Some(room), Some(canvas)) = (room, canvas) else {
         return Err(refused("its size"));
     };
-    let canvas = canvas.to_rect();
     let mut meter = Meter { room, canvas, drawn: 0, work: 0.0, layers: 0.0, depth: 0 };
     meter.nodes(tree.root(), fit)
 }
