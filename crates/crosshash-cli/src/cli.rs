@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::command;
+use crate::{command, isolation};
 
 /// Cross-modal hashing: train, evaluate and search short binary codes of pictures, texts, sketches
 /// and other labelled data.
@@ -44,17 +44,26 @@ pub(crate) enum Command {
     Index(command::index::Args),
     Search(command::search::Args),
     Serve(Box<command::serve::Args>),
+    Verify(command::verify::Args),
     Coefficients(command::coefficients::Args),
     Doctor(command::doctor::Args),
     Completions(command::completions::Args),
     Man(command::man::Args),
+    /// Decode pictures for the process that started this one.
+    #[command(name = isolation::WORKER, hide = true)]
+    DecodeWorker,
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
+    if matches!(cli.command, Command::DecodeWorker) {
+        return isolation::work();
+    }
     crate::set_threads(cli.threads)?;
+    isolation::install(matches!(cli.command, Command::Serve(_) | Command::Demo(_)));
     match cli.command {
         Command::Start(args) => command::start::run(&args),
+        Command::DecodeWorker => isolation::work(),
         Command::Demo(args) => command::demo::run(&args),
         Command::Data(args) => command::data::run(&args),
         Command::Train(args) => command::train::run(&args),
@@ -69,6 +78,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Index(args) => command::index::run(&args),
         Command::Search(args) => command::search::run(&args),
         Command::Serve(args) => command::serve::run(&args),
+        Command::Verify(args) => command::verify::run(&args),
         Command::Coefficients(args) => command::coefficients::run(&args),
         Command::Doctor(args) => command::doctor::run(&args),
         Command::Completions(args) => command::completions::run(&args),

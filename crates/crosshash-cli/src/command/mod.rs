@@ -19,3 +19,4 @@ pub(crate) mod serve;
 pub(crate) mod start;
 pub(crate) mod sweep;
 pub(crate) mod train;
+pub(crate) mod verify;

@@ -144,6 +144,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(interrupt::exit_code());
     }
     run_dir.remove_checkpoint()?;
+    run_dir.seal()?;
     let text = if args.json { report } else { to_text(&directions, &[]) };
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
@@ -186,6 +187,12 @@ fn check_existing(args: &Args, run: &RunDir) -> Result<()> {
             );
         }
         return Ok(());
+    }
+    if !run.is_started() {
+        bail!(
+            "the run in {out} ended before its configuration was written; there is nothing to \
+             resume: run the command without --resume"
+        );
     }
     if !run.has_checkpoint() {
         if run.has_model() {

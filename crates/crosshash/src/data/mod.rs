@@ -48,6 +48,7 @@ mod training;
 
 pub(crate) use arrays::no_labels;
 pub(crate) use bytes::Bytes;
+pub use crosshash_features::pictures::whole_file;
 pub use crosshash_features::{PicturePlace, Pictures, Raster, descriptor};
 pub use dense::{Dense, ValueType};
 pub use features::{Features, Texts};

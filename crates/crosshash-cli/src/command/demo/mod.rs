@@ -214,6 +214,7 @@ fn emoji_run(args: &Args) -> Result<ExitCode> {
     if !train::refit(&run_dir, &run, &opened, &split, fitted, args.lines())? {
         return Ok(interrupt::exit_code());
     }
+    run_dir.seal()?;
     let items = emoji::catalogue().0;
     let table = table(&evaluated);
     let page = page::write(&args.out, &items, &table, &found)?;

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use crosshash::RunDir;
+use crosshash_codes::Cancel;
 use crosshash_codes::index::{Query, Rank};
 use crosshash_codes::segments::{CANDIDATES, Ranking, Snapshot, is_index};
 
@@ -175,7 +176,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     let count = queries.codes.len();
     prepare(args, &snapshot, count)?;
-    let allowed = args.filter.as_deref().map(|text| snapshot.filter_with(text, &content));
+    let allowed = args
+        .filter
+        .as_deref()
+        .map(|text| snapshot.filter_with(text, &content, &Cancel::default()));
     let allowed = allowed.transpose()?;
     let k = args.k.unwrap_or(if args.radius.is_some() { usize::MAX } else { 10 });
     let query =
