@@ -81,6 +81,12 @@ impl Model {
         rotation.apply_to_centres(&mut self.centres);
     }
 
+    /// The tower of a modality.
+    #[cfg(test)]
+    pub(crate) fn tower(&self, modality: &str) -> Result<&Tower> {
+        Ok(&self.modality(modality)?.tower)
+    }
+
     /// Names of the training labels.
     pub fn labels(&self) -> &[String] {
         &self.labels

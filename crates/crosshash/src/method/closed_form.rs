@@ -138,7 +138,7 @@ pub(super) fn linear(data: &ModalityData, Linear { weights, mean }: &Linear) -> 
         hidden: 0,
         bits: columns,
         classes: 0,
-        network: None,
+        ..Shape::default()
     };
     let mean = Matrix { columns: mean.len(), values: mean.clone() };
     let bias = mean.matmul(weights);

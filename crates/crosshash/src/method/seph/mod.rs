@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::closed_form::{self, Progress, Solution};
 use super::modality_data::pairs;
+use super::range::Range;
 use super::views::View;
 use super::{Begun, Entry, Learning, Method, MethodInfo, ModalityData};
 use crate::Result;
@@ -46,13 +47,13 @@ pub(crate) struct Settings {
     pub(crate) centres: usize,
     /// Iterations of the codes.
     pub(crate) iterations: usize,
-    /// Weight of `w^T K w` in the regression, beside the mean loss of the items.
+    /// Weight of `w^T K w` in the regression, beside the sum of the losses of the items.
     pub(crate) penalty: f64,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { items: 5000, centres: 500, iterations: 100, penalty: 0.0001 }
+        Settings { items: 5000, centres: 500, iterations: 100, penalty: 0.01 }
     }
 }
 
@@ -75,6 +76,7 @@ pub(super) const KM: Entry = Entry {
         ..INFO
     },
     sections: &[Settings::SECTION],
+    search: &[Range::log("seph.penalty", 1e-3, 100.0)],
     build: |sections| {
         Ok(Box::new(Seph {
             name: KM.info.name,
@@ -92,6 +94,7 @@ pub(super) const RND: Entry = Entry {
         ..INFO
     },
     sections: &[Settings::SECTION],
+    search: &[Range::log("seph.penalty", 1e-3, 100.0)],
     build: |sections| {
         Ok(Box::new(Seph {
             name: RND.info.name,
@@ -115,6 +118,8 @@ const INFO: MethodInfo = MethodInfo {
     codes: true,
     networks: false,
     rotates: false,
+    steps: 3000,
+    on_features: "",
 };
 
 #[derive(Debug)]
@@ -172,8 +177,9 @@ fn solve(
         let kernel = kernel(side, chosen, settings.centres, by_means, &mut rng)?;
         let features = kernel.apply(&side.rows.batch(chosen)?);
         let own = kernel.own();
+        let penalty = settings.penalty / chosen.len().max(1) as f64; // beside the mean
         let Some(weights) =
-            regress(&features, &own, &codes, bits, settings.penalty, &mut || on(&mut done))
+            regress(&features, &own, &codes, bits, penalty, &mut || on(&mut done))
         else {
             return Ok(None);
         };
@@ -191,7 +197,7 @@ fn solve(
         let matrices =
             vec![matrix("heads.weight", weights), matrix("heads.bias", vec![0.0; bits])];
         let shape =
-            Shape { width, sparse: false, hidden: 0, bits, classes: 0, network: None };
+            Shape { width, sparse: false, hidden: 0, bits, classes: 0, ..Shape::default() };
         let tower = Tower::from_matrices(shape, matrices, &crate::device::learning());
         towers.push(tower.expect("sizes made here"));
     }
