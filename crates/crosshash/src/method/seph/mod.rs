@@ -9,8 +9,14 @@
 //!
 //! Differences from the paper: at most `seph.items` random pairs (5,000, as in the paper) are used,
 //! because step 1 costs n^2; step 1 reverts steps that increase its objective; database items are encoded
-//! from one modality, not from the unified probability of both, so that retrieval is cross-modal as for
-//! all other methods; 15 iterations of k-means from random rows.
+//! from one modality, so that retrieval is cross-modal as for all other methods; 15 iterations of k-means
+//! from random rows.
+//!
+//! With `seph.unified`, the published protocol: a database item that is in both modalities has one code,
+//! sgn(P_1 P_2 - (1 - P_1)(1 - P_2)) with the probabilities P_m of a bit, which is the sign of the sum of the
+//! outputs (logits). The prior of the bit in the paper is left out, as in the authors' code. Such results are not
+//! comparable with cross-modal ones. A public variant (BMC-SDNU) encodes per modality and swaps the names of
+//! the directions.
 
 mod codes;
 mod regression;
@@ -49,11 +55,19 @@ pub(crate) struct Settings {
     pub(crate) iterations: usize,
     /// Weight of `w^T K w` in the regression, beside the sum of the losses of the items.
     pub(crate) penalty: f64,
+    /// Whether database items have one code from all modalities (the published protocol).
+    pub(crate) unified: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { items: 5000, centres: 500, iterations: 100, penalty: 0.01 }
+        Settings {
+            items: 5000,
+            centres: 500,
+            iterations: 100,
+            penalty: 0.01,
+            unified: false,
+        }
     }
 }
 
@@ -132,7 +146,7 @@ struct Seph {
 impl Method for Seph {
     fn begin(&self, config: &Config, training: &Training<'_>) -> Result<Begun> {
         let (by_means, settings) = (self.by_means, self.settings.clone());
-        closed_form::begin(config, training, |items| {
+        let begun = closed_form::begin(config, training, |items| {
             let mut pairs = pairs(self.name, training, items)?;
             let mut rng = ChaCha8Rng::seed_from_u64(config.seed());
             let mut chosen: Vec<usize> = (0..pairs[0].len()).collect();
@@ -145,6 +159,13 @@ impl Method for Seph {
             Ok(Box::new(move |items, progress| {
                 solve(&config, &settings, items, &pairs, by_means, progress)
             }))
+        })?;
+        Ok(match begun {
+            Begun::ClosedForm(mut solver) => {
+                solver.unified = self.settings.unified;
+                Begun::ClosedForm(solver)
+            }
+            gradient => gradient,
         })
     }
 }
