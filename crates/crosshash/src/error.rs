@@ -150,6 +150,17 @@ impl Error {
         crosshash_features::Error::disabled(what, feature).into()
     }
 
+    /// Whether a training failed because of its settings, not its files.
+    pub fn is_of_training(&self) -> bool {
+        matches!(
+            self,
+            Error::Diverged { .. }
+                | Error::PlayersDiverged { .. }
+                | Error::Collapsed { .. }
+                | Error::Content { .. }
+        )
+    }
+
     /// A content error from a sentence.
     pub fn content(what: impl Into<String>) -> Error {
         Error::Content { what: what.into() }

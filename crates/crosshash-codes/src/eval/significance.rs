@@ -158,7 +158,10 @@ mod tests {
     fn identical_results_do_not_differ() {
         let a = noise(5, 20);
         let found = paired_bootstrap(&a, &a, 100, 1).unwrap();
-        assert_eq!((found.difference, found.low, found.high, found.p), (0.0, 0.0, 0.0, 1.0));
+        assert_eq!(
+            (found.difference, found.low, found.high, found.p),
+            (0.0, 0.0, 0.0, 1.0)
+        );
         assert!(paired_bootstrap(&a, &a[..5], 100, 1).is_err());
         assert!(paired_bootstrap(&[], &[], 100, 1).is_err());
     }

@@ -42,7 +42,7 @@ mod views;
 
 pub(crate) use closed_form::ClosedForm;
 pub(crate) use modality_data::ModalityData;
-pub use range::{Range, Values};
+pub use range::{Range, Values, trial_settings};
 
 use crate::config::{Config, Sections};
 use crate::data::Training;

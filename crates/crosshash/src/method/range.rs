@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use rand::RngExt as _;
+use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 /// A setting and the values among which a search draws.
@@ -55,6 +55,17 @@ impl Range {
     }
 }
 
+/// The settings of trial `number` of a search: none for trial 0, so that every search contains the
+/// defaults; else one value of every range, which depends on the seed and the number only.
+pub fn trial_settings(ranges: &[Range], number: u64, seed: u64) -> Vec<String> {
+    if number == 0 {
+        return Vec::new();
+    }
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(number);
+    ranges.iter().map(|range| range.draw(&mut rng)).collect()
+}
+
 /// Three significant digits.
 fn rounded(value: f64) -> String {
     let text = format!("{value:.2e}");
@@ -68,9 +79,16 @@ pub(crate) const LEARNING_RATE: Range = Range::log("learning_rate", 0.01, 0.5);
 
 #[cfg(test)]
 mod tests {
-    use rand::SeedableRng as _;
-
     use super::*;
+
+    #[test]
+    fn the_first_trial_has_the_defaults_and_others_differ() {
+        let ranges = [Range::log("a", 0.1, 10.0), Range::linear("b", 0.0, 1.0)];
+        assert!(trial_settings(&ranges, 0, 1).is_empty());
+        assert_eq!(trial_settings(&ranges, 3, 1), trial_settings(&ranges, 3, 1));
+        assert_ne!(trial_settings(&ranges, 3, 1), trial_settings(&ranges, 4, 1));
+        assert_ne!(trial_settings(&ranges, 3, 1), trial_settings(&ranges, 3, 2));
+    }
 
     #[test]
     fn draws_are_in_range_and_are_settings() {

@@ -60,6 +60,7 @@ pub(super) const SEARCH: &[Range] = &[
     Range::log("jcch.lambda", 0.0002, 0.05),
     Range::log("jcch.mu", 0.03, 3.0),
     Range::log("jcch.beta", 0.03, 3.0),
+    Range::choice("jcch.classifier", &["mean", "sum"]),
 ];
 
 pub(super) const INFO: MethodInfo = MethodInfo {
