@@ -320,16 +320,16 @@ impl Program<'_> {
 
 /// One published number.
 #[derive(Debug, PartialEq)]
-struct Published<'a> {
-    direction: &'a str,
-    network: &'a str,
-    method: &'a str,
+struct Published {
+    direction: &'static str,
+    network: &'static str,
+    method: &'static str,
     bits: usize,
     value: f64,
 }
 
 /// The published MAP of an experiment and a data set.
-fn published<'a>(table: &str, set: &str) -> Vec<Published<'a>> {
+fn published(table: &str, set: &str) -> Vec<Published> {
     let line = |line: &'static str| {
         let cells: Vec<&'static str> = line.split(',').collect();
         let &[of, data, direction, metric, network, method, bits, value] = &cells[..]

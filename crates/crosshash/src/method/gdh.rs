@@ -143,10 +143,8 @@ impl Method for Gdh {
             last,
         };
         let residual = sketch == photo && !sketch_sparse && !photo_sparse;
-        // Residual generators start close to the identity.
-        let last = residual.then_some(HASH);
-        work.add("to photo", net(sketch, false, vec![hidden, photo], last), &mut rng);
-        work.add("to sketch", net(photo, false, vec![hidden, sketch], last), &mut rng);
+        work.add("to photo", net(sketch, false, vec![hidden, photo], None), &mut rng);
+        work.add("to sketch", net(photo, false, vec![hidden, sketch], None), &mut rng);
         let judge = vec![hidden.div_ceil(2), hidden.div_ceil(4), 1];
         work.add("photo discriminator", net(photo, false, judge.clone(), None), &mut rng);
         work.add("sketch discriminator", net(sketch, false, judge, None), &mut rng);
