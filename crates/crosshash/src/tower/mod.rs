@@ -81,7 +81,6 @@ pub(crate) struct Shape {
     pub(crate) network: Option<&'static Architecture>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 fn no_inner(inner: &[usize; 2]) -> bool {
     inner.iter().all(|&units| units == 0)
 }

@@ -27,7 +27,6 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
     pub(super) fn is_relu(&self) -> bool {
         *self == Unit::Relu
     }
