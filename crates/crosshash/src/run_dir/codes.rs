@@ -8,7 +8,7 @@ use crosshash_codes::{Outputs, npy, read};
 
 use super::{CODES, RunDir};
 use crate::data::{Dataset, Split, View, no_labels};
-use crate::encode::{Encoder, signs};
+use crate::encode::{Encoder, database_outputs, signs};
 use crate::evaluate::Coded;
 use crate::{Error, Result};
 
@@ -67,8 +67,8 @@ impl CodedModality {
         let offset = queries.len();
         let bits = encoder.bits();
         let query_reals = encoder.outputs(modality, queries.features(), progress)?;
-        let database_reals = encoder
-            .outputs(modality, database.features(), &|done| progress(offset + done))?;
+        let done = |done: usize| progress(offset + done);
+        let database_reals = database_outputs(encoder, dataset, split, modality, &done)?;
         Ok(CodedModality {
             query_ids: ids(&queries),
             database_ids: ids(&database),
