@@ -281,7 +281,7 @@ impl Plan {
         Page { k, skip, radius }: Page,
     ) -> ApiResult<Outcome> {
         let snapshot = self.target.snapshot();
-        let fields = ModalityFields { model: &self.model, modality: &self.target.modality };
+        let fields = ModalityFields::of(&self.model, &self.target.modality);
         let allowed =
             self.filter.as_deref().map(|filter| snapshot.filter_with(filter, &fields));
         let allowed = allowed.transpose();

@@ -6,6 +6,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod driver;
+#[path = "../prepared/mod.rs"]
+mod prepared;
 
 use std::f64::consts::TAU;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -34,18 +36,15 @@ struct Site {
 impl Site {
     /// Trains a small model on emoji and serves it.
     fn start() -> Site {
-        let folder = tempfile::tempdir().unwrap();
-        let run = folder.path().join("emoji");
-        let program = env!("CARGO_BIN_EXE_crosshash");
         let settings =
             ["epochs=40", "hidden=192", "hidden_sparse=192", "learning_rate=0.1"];
-        let training = Command::new(program)
-            .args(["train", "emoji", "--refit", "--out"])
-            .arg(&run)
-            .args(settings.iter().flat_map(|setting| ["--set", setting]))
-            .output()
-            .unwrap();
-        assert!(training.status.success(), "{}", String::from_utf8_lossy(&training.stderr));
+        let settings = settings.iter().flat_map(|setting| ["--set", setting]);
+        let args: Vec<&str> = ["--refit"].into_iter().chain(settings).collect();
+        let prepared = prepared::emoji("page", &args);
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("emoji");
+        prepared::copy(&prepared, &run);
+        let program = env!("CARGO_BIN_EXE_crosshash");
         let mut process = Command::new(program)
             .arg("serve")
             .arg(&run)
