@@ -56,6 +56,25 @@ fn search_without_a_peer() {
     assert!(rows[0]["memory_gb_per_s"].as_f64().unwrap() > 0.0);
 }
 
+/// More rounds: `cargo run --release -p crosshash-bench -- serve --items 0 --kills 60`.
+#[test]
+fn kill_9_keeps_codes_outputs_words_and_content_together() {
+    let report = bench(&["serve", "--items", "0", "--kills", "3", "--json"]);
+    let kills = &serde_json::from_str::<Value>(&report).unwrap()["kills"];
+    for count in ["acknowledged", "compared", "found_at_once"] {
+        assert!(kills[count].as_u64().unwrap() > 20, "{report}");
+    }
+}
+
+#[test]
+fn inserts_are_found_at_once() {
+    let report = bench(&["serve", "--items", "0", "--inserts", "1000", "--json"]);
+    let inserts = &serde_json::from_str::<Value>(&report).unwrap()["inserts"];
+    for value in ["items_per_second", "keyword_bytes_per_item", "after_insert_p50_ms"] {
+        assert!(inserts[value].as_f64().unwrap() > 0.0, "{report}");
+    }
+}
+
 #[test]
 fn malformed_requests_do_not_stop_the_server() {
     let folder = tempfile::tempdir().unwrap();

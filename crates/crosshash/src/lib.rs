@@ -87,6 +87,7 @@ mod rbf;
 mod rotation;
 mod run_dir;
 mod step_seed;
+pub mod suggest;
 pub mod supervise;
 mod tower;
 pub mod train;
@@ -108,5 +109,6 @@ pub use query::{
 };
 pub use run_dir::{
     CodedModality, DirectionReport, FileStamp, HistoryTable, RunDir, RunReport, Subset,
+    Suggestion,
 };
 pub use user_eval::add_user_metrics;

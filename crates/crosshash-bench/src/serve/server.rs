@@ -55,6 +55,12 @@ impl Server {
         Some(bytes as f64 / f64::from(1 << 20))
     }
 
+    /// Kills it at once (SIGKILL) and waits for its end.
+    pub(super) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// Whether it is still running.
     pub(super) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
@@ -63,7 +69,6 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
 }

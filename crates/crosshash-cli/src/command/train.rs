@@ -9,6 +9,7 @@ use crosshash::add_user_metrics;
 use crosshash::calibrate::calibrate;
 use crosshash::data::{LoadedDataset, Split, SplitSpec};
 use crosshash::evaluate::{Coded, Direction, every_direction};
+use crosshash::suggest::suggest;
 use crosshash::{Config, DirectionReport, RunDir, RunReport};
 use crosshash_codes::eval::Options;
 
@@ -184,6 +185,7 @@ pub(crate) fn complete(
     for modality in &coded {
         run.save_codes(modality)?;
     }
+    let suggestions = suggest(model, &opened.dataset, split, &coded)?;
     let coded: Vec<Coded> = coded.into_iter().map(|modality| modality.coded).collect();
     let nearest = calibrate(model, &opened.dataset, split, &coded, config.seed())?;
     let progress = Progress::new("evaluating directions", coded.len() * coded.len());
@@ -223,6 +225,7 @@ pub(crate) fn complete(
             .map(DirectionReport::new)
             .collect::<Result<_, _>>()?,
         nearest,
+        suggestions,
     })?;
     Ok((report, directions))
 }
@@ -250,7 +253,8 @@ pub(crate) fn refit(
     for modality in &coded {
         run.save_codes(modality)?;
     }
-    run.save_report(&RunReport { refit: true, ..run.report()? })?;
+    let suggestions = suggest(&fitted.model, &opened.dataset, split, &coded)?;
+    run.save_report(&RunReport { refit: true, suggestions, ..run.report()? })?;
     Ok(true)
 }
 

@@ -79,6 +79,7 @@ fn described(model: &ServedModel) -> ApiResult<Value> {
         "generation": model.number,
         "modalities": modalities.collect::<Vec<_>>(),
         "labels": labels,
+        "suggestions": model.suggestions,
     }))
 }
 
@@ -91,10 +92,15 @@ fn shortened(report: &RunReport) -> Value {
             "map": direction.map(),
             "chance": direction.chance(),
             "recall": direction.recall_of_pairs(),
+            "metrics": metrics(direction.user_metrics()),
             "curve": direction.precision_recall(),
         })
     });
     json!({ "directions": directions.collect::<Vec<_>>() })
+}
+
+fn metrics(all: Vec<(&'static str, f64)>) -> Map<String, Value> {
+    all.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect()
 }
 
 /// The epochs as objects, without empty cells.

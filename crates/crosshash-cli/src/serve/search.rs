@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use axum::Json;
 use axum::extract::{Request, State};
+use crosshash_codes::Codes;
 use crosshash_codes::index::{ItemSet, Query};
-use crosshash_codes::segments::{Found, Ranking, Snapshot};
-use crosshash_codes::{Codes, live};
+use crosshash_codes::live::{self, SearchReply};
+use crosshash_codes::segments::{Found, RankedHits, Ranking, Snapshot};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -82,6 +83,8 @@ struct QueryInfo {
     modality: Option<String>,
     code: Option<String>,
     bits: usize,
+    /// Its real outputs, rounded; sent again with the code, they give the same results.
+    outputs: Option<Vec<i8>>,
     centres: Vec<Centre>,
     labels: Option<Vec<String>>,
     words: Option<WordsView>,
@@ -173,21 +176,29 @@ pub(super) async fn answer(
     };
     let (k, skip) = words.by_meaning();
     let meaning = Page { k, skip, radius };
+    let outputs = rank::query_outputs(model.bits, &query);
+    let reals = rank::reals(model.bits, &code, outputs.as_deref());
     let found = match ranking {
-        Some(ranking) if plan.filter.is_none() && !plan.counts => {
-            let reals = rank::reals(model.bits, &query);
+        Some(ranking) if plan.filter.is_none() => {
             let request = live::SearchRequest { k, skip, radius, ranking: Some(ranking) };
-            let (snapshot, hits) = target.search(code.clone(), reals, request).await?;
-            Outcome { snapshot, hits, allowed: None, counts: None }
+            let found = target.search(code.clone(), reals, request).await?;
+            let SearchReply { snapshot, hits, nearest } = found;
+            let mut counts = None;
+            if plan.counts {
+                let (worker, code) = (Arc::clone(&plan), code.clone());
+                let snapshot = Arc::clone(&snapshot);
+                let work = move || worker.count(&snapshot, None, &code);
+                counts = Some(app.workers.run(work).await??);
+            }
+            Outcome { snapshot, hits, nearest, allowed: None, counts }
         }
         _ => {
             let (worker, code) = (Arc::clone(&plan), code.clone());
-            let ranked = ranking.map(|ranking| (rank::reals(model.bits, &query), ranking));
+            let ranked = ranking.map(|ranking| (reals, ranking));
             app.workers.run(move || worker.narrowed(code, ranked, meaning)).await??
         }
     };
-    let Outcome { snapshot, hits, allowed, counts } = found;
-    let nearest = hits.iter().map(|found| found.hit.distance).min();
+    let Outcome { snapshot, hits, nearest, allowed, counts } = found;
     let RankedPage { hits, matching, terms } = match by {
         By::Meaning => {
             words.rank(None, &snapshot, &code, None, hits).map_err(ApiError::internal)?
@@ -206,9 +217,14 @@ pub(super) async fn answer(
     query.timings.decode += plan.decoded;
     let explained = if plan.explain { query.explaining_labels() } else { Vec::new() };
     let searched = snapshot.len();
-    let weak_from = model.weak_from(query.modality.as_deref(), &target.modality);
-    let is_first = plan.page.skip == 0 || by == By::Both;
-    let is_weak = is_first && nearest.zip(weak_from).is_some_and(|(d, from)| d >= from);
+    // If the model knows no word, no item is close in meaning.
+    let is_unknown = known.as_ref().is_some_and(|words| words.known.is_empty());
+    let weak_from = if is_unknown {
+        Some(0)
+    } else {
+        model.weak_from(query.modality.as_deref(), &target.modality)
+    };
+    let is_weak = nearest.zip(weak_from).is_some_and(|(d, from)| d >= from);
     let hit = |ranked: Ranked| -> ApiResult<Hit> {
         let reason = ranked.reasons(weak_from);
         let weak = is_weak && ranked.tier.is_none() && !ranked.exact;
@@ -244,7 +260,8 @@ pub(super) async fn answer(
     let code = (!code.is_empty()).then(|| to_hex(model.bits, &code));
     let notice = notice(known.as_ref(), is_weak, by, matching);
     let (bits, words) = (model.bits.get(), known.map(WordsView::new));
-    let query = QueryInfo { modality, code, bits, centres, labels, words };
+    let outputs = outputs.filter(|_| plan.explain);
+    let query = QueryInfo { modality, code, bits, outputs, centres, labels, words };
     Ok(SearchResponse {
         model: model.name.clone(),
         generation: model.number,
@@ -266,6 +283,8 @@ pub(super) async fn answer(
 struct Outcome {
     snapshot: Arc<Snapshot>,
     hits: Vec<Found>,
+    /// The distance of the nearest item.
+    nearest: Option<u32>,
     /// The items that match the filter, if there is one.
     allowed: Option<ItemSet>,
     counts: Option<CountsView>,
@@ -287,20 +306,20 @@ impl Plan {
         let allowed = allowed.transpose();
         let allowed =
             allowed.map_err(|err| ApiError::bad_request(err.to_string()).at("filter"))?;
-        let mut hits = Vec::new();
+        let mut found = RankedHits { hits: Vec::new(), nearest: None };
         if let Some((reals, ranking)) = ranked {
             let query = Query { k, skip, radius, allowed: allowed.as_ref() };
             let codes = Codes::from_words(self.model.bits, code.clone());
             let codes = codes.map_err(ApiError::internal)?;
-            let found = snapshot.search_ranked(&codes, &reals, ranking, &query, &|_| ());
-            hits =
-                found.map_err(ApiError::internal)?.into_iter().next().unwrap_or_default();
+            let all = snapshot.search_ranked_hits(&codes, &reals, ranking, &query, &|_| ());
+            found = all.map_err(ApiError::internal)?.into_iter().next().unwrap_or(found);
         }
+        let RankedHits { hits, nearest } = found;
         let counts = self
             .counts
             .then(|| self.count(&snapshot, allowed.as_ref(), &code))
             .transpose()?;
-        Ok(Outcome { snapshot, hits, allowed, counts })
+        Ok(Outcome { snapshot, hits, nearest, allowed, counts })
     }
 
     /// Counts labels and fields among the items that pass filter and radius.

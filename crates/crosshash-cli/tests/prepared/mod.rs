@@ -39,16 +39,16 @@ pub(crate) fn emoji(name: &str, args: &[&str]) -> PathBuf {
     run
 }
 
-/// Copies a run, because servers write to it.
+/// Copies a run without the files of servers, because a server writes to its run.
 pub(crate) fn copy(from: &Path, to: &Path) {
     fs_err::create_dir_all(to).unwrap();
     for entry in fs_err::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
         let target = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy(&path, &target);
-        } else {
+        if path.is_file() {
             fs_err::copy(&path, &target).unwrap();
+        } else if !path.ends_with("serve") {
+            copy(&path, &target);
         }
     }
 }

@@ -42,7 +42,7 @@ mod writer;
 pub use batch::{HIDDEN, ItemBatch, SEED};
 pub use fields::{Counts, FieldCounts};
 pub use manifest::is_index;
-pub use ranked::{CANDIDATES, Ranking};
+pub use ranked::{CANDIDATES, RankedHits, Ranking};
 pub use search::Found;
 pub use snapshot::{Info, Snapshot};
 pub use writer::{NewIndex, Writer};

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub use codes::{CodedModality, Subset};
 pub use history::HistoryTable;
-pub use report::{DirectionReport, RunReport};
+pub use report::{DirectionReport, RunReport, Suggestion};
 
 use crate::model::{MODEL_JSON, MODEL_WEIGHTS};
 use crate::{Config, Error, Model, Result};

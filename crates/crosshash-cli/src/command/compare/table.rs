@@ -1,6 +1,7 @@
 //! The results of a comparison: means and standard deviations over seeds, in all output formats.
 
 use anyhow::Result;
+use crosshash::cosine_eval::DirectionMetrics;
 use crosshash::method::MethodInfo;
 use serde_json::{Value, json};
 
@@ -36,11 +37,17 @@ impl Row {
     }
 
     /// Query MAP in one direction, over the seeds.
-    pub(crate) fn map(&self, (query, database): &(String, String)) -> Option<Mean> {
-        Mean::of(self.trials.iter().filter_map(|trial| {
-            let mut found = trial.directions.iter();
-            found.find(|d| d.query == *query && d.database == *database)?.map
-        }))
+    pub(crate) fn map(&self, direction: &(String, String)) -> Option<Mean> {
+        self.metric(direction, |found| found.map)
+    }
+
+    /// A metric of one direction, over the seeds.
+    fn metric(
+        &self,
+        direction: &(String, String),
+        of: fn(&DirectionMetrics) -> Option<f64>,
+    ) -> Option<Mean> {
+        self.over(|trial| metric(trial, direction, of))
     }
 
     fn over(&self, of: impl Fn(&Trial) -> Option<f64>) -> Option<Mean> {
@@ -52,6 +59,23 @@ impl Row {
         let mark = if self.info.codes { "" } else { " (no codes)" };
         format!("{}{mark}", self.info.name)
     }
+}
+
+/// A metric of a training in one direction.
+fn metric(
+    trial: &Trial,
+    (query, database): &(String, String),
+    of: fn(&DirectionMetrics) -> Option<f64>,
+) -> Option<f64> {
+    let mut found = trial.directions.iter();
+    found.find(|d| d.query == *query && d.database == *database).and_then(of)
+}
+
+/// A column of the tables: a metric of one direction.
+struct Column<'a> {
+    name: String,
+    direction: &'a (String, String),
+    of: fn(&DirectionMetrics) -> Option<f64>,
 }
 
 impl Table {
@@ -79,9 +103,31 @@ impl Table {
         Table { rows, directions, left_out }
     }
 
+    /// The metrics of the directions: MAP, then recall of pairs and typed words, where the data allow them.
+    fn columns(&self) -> Vec<Column<'_>> {
+        let metrics: [(&str, fn(&DirectionMetrics) -> Option<f64>); 3] = [
+            ("", |found| found.map),
+            ("R@10 ", |found| found.pair_recall),
+            ("words ", |found| found.typed_words),
+        ];
+        let mut columns = Vec::new();
+        for (prefix, of) in metrics {
+            for direction in &self.directions {
+                let name = format!("{prefix}{} -> {}", direction.0, direction.1);
+                let measured =
+                    self.rows.iter().any(|row| row.metric(direction, of).is_some());
+                if measured {
+                    columns.push(Column { name, direction, of });
+                }
+            }
+        }
+        columns
+    }
+
     pub(super) fn lines(&self) -> Vec<Vec<String>> {
+        let columns = self.columns();
         let mut heads = vec!["method".to_owned(), "bits".into()];
-        heads.extend(self.directions.iter().map(|(from, to)| format!("{from} -> {to}")));
+        heads.extend(columns.iter().map(|column| column.name.clone()));
         let rest = ["validation", "train s", "s to 95 %", "peak MiB", "coded/s", "seeds"];
         heads.extend(rest.map(String::from));
         let mut lines = vec![heads];
@@ -93,7 +139,8 @@ impl Table {
                 mean.map_or("-".into(), |mean| format!("{:.digits$}", mean.mean))
             };
             let mut cells = vec![row.name(), row.bits.to_string()];
-            cells.extend(self.directions.iter().map(|direction| text(row.map(direction))));
+            let value = |column: &Column<'_>| row.metric(column.direction, column.of);
+            cells.extend(columns.iter().map(|column| text(value(column))));
             cells.extend([
                 text(row.over(|trial| trial.validation)),
                 short(row.over(|trial| Some(trial.seconds)), 1),
@@ -127,6 +174,22 @@ impl Table {
         if evaluated.flat_map(|trial| &trial.directions).any(|d| d.map.is_none()) {
             notes.push("the data set has no labels: MAP is omitted".into());
         }
+        let mut measured = self.rows.iter().flat_map(|row| &row.trials);
+        if measured.any(|t| t.directions.iter().any(|d| d.pair_recall.is_some())) {
+            notes.push(
+                "R@10: share of queries that find their pair among the first ten, by codes, \
+                 among the query items in folds of 1,000"
+                    .into(),
+            );
+        }
+        let mut measured = self.rows.iter().flat_map(|row| &row.trials);
+        if measured.any(|t| t.directions.iter().any(|d| d.typed_words.is_some())) {
+            notes.push(
+                "words: of the first five items for a word typed alone, the share that contains \
+                 it, of what is possible"
+                    .into(),
+            );
+        }
         let left = self.left_out.iter();
         notes.extend(left.map(|(name, why)| format!("skipped: {name} {why}")));
         notes
@@ -149,7 +212,8 @@ impl Table {
         let mut heads = "method,bits,trial,codes,validation,best_epoch,train_seconds,\
                          seconds_to_95,peak_mib,coded_per_second"
             .to_owned();
-        self.directions.iter().for_each(|(from, to)| heads += &format!(",{from} -> {to}"));
+        let columns = self.columns();
+        columns.iter().for_each(|column| heads += &format!(",{}", column.name));
         let mut out = heads + "\n";
         let cell = |value: Option<f64>| value.map_or(String::new(), |v| v.to_string());
         for row in &self.rows {
@@ -167,11 +231,11 @@ impl Table {
                     cell(trial.peak_mib),
                     cell(trial.coded_per_second),
                 ];
-                cells.extend(self.directions.iter().map(|(from, to)| {
-                    let mut found = trial.directions.iter();
-                    let found = found.find(|d| d.query == *from && d.database == *to);
-                    cell(found.and_then(|d| d.map))
-                }));
+                cells.extend(
+                    columns
+                        .iter()
+                        .map(|column| cell(metric(trial, column.direction, column.of))),
+                );
                 out += &(cells.join(",") + "\n");
             }
         }
@@ -182,10 +246,15 @@ impl Table {
     pub(super) fn to_json(&self) -> Result<String> {
         let mean = |m: Option<Mean>| m.map(|m| json!({ "mean": m.mean, "sd": m.spread }));
         let row = |row: &Row| -> Value {
-            let directions = self
-                .directions
-                .iter()
-                .map(|d| json!({ "query": d.0, "database": d.1, "map": mean(row.map(d)) }));
+            let directions = self.directions.iter().map(|d| {
+                json!({
+                    "query": d.0,
+                    "database": d.1,
+                    "map": mean(row.map(d)),
+                    "pair_recall_at_10": mean(row.metric(d, |found| found.pair_recall)),
+                    "typed_words_p5": mean(row.metric(d, |found| found.typed_words)),
+                })
+            });
             json!({
                 "method": row.info.name,
                 "bits": row.bits,

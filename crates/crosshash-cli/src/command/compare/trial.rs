@@ -9,7 +9,7 @@ use crosshash::cosine_eval::{DirectionMetrics, Outputs, every_direction_by_cosin
 use crosshash::data::{LoadedDataset, Split, View};
 use crosshash::encode::Encoder as _;
 use crosshash::evaluate::every_direction;
-use crosshash::{Config, Model};
+use crosshash::{Config, Model, add_user_metrics};
 use crosshash_codes::eval::Options;
 use serde::{Deserialize, Serialize};
 
@@ -142,8 +142,12 @@ fn evaluate(
         let coded: Vec<_> = coded.into_iter().map(|modality| modality.coded).collect();
         items = coded.iter().map(|c| c.queries.len() + c.database.len()).sum::<usize>();
         let progress = Progress::new("evaluating directions", coded.len() * coded.len());
-        let found =
+        let mut found =
             every_direction(&coded, &Options::default(), &|done| progress.set(done))?;
+        drop(progress);
+        let progress = Progress::new("pairs and typed words, direction", found.len());
+        let done = |done| progress.set(done);
+        add_user_metrics(model, &opened.dataset, split, &mut found, &done)?;
         trial.directions =
             found.iter().map(|one| DirectionMetrics::of(one, &TOP)).collect();
     } else {
