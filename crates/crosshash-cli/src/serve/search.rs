@@ -241,8 +241,7 @@ impl Plan {
         let plan = Arc::clone(self);
         let work = move |cancel: &Cancel| {
             let snapshot = plan.target.snapshot();
-            let fields =
-                ModalityFields { model: &plan.model, modality: &plan.target.modality };
+            let fields = ModalityFields::of(&plan.model, &plan.target.modality);
             let set = snapshot.filter_with(&filter, &fields, cancel);
             let set = set.map_err(|err| match err {
                 crosshash_codes::Error::Cancelled => ApiError::cancelled(),

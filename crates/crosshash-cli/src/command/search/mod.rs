@@ -176,10 +176,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     let count = queries.codes.len();
     prepare(args, &snapshot, count)?;
+    let fields = content.fields();
     let allowed = args
         .filter
         .as_deref()
-        .map(|text| snapshot.filter_with(text, &content, &Cancel::default()));
+        .map(|text| snapshot.filter_with(text, &fields, &Cancel::default()));
     let allowed = allowed.transpose()?;
     let k = args.k.unwrap_or(if args.radius.is_some() { usize::MAX } else { 10 });
     let query =
