@@ -126,6 +126,7 @@ fn self_test() -> Result<()> {
     let modality =
         |name: &str, width, form| SynthModality { name: name.to_owned(), width, form };
     let spec = SynthSpec {
+        first: 0,
         items: 800,
         labels: 8,
         per_item: 2.0,
