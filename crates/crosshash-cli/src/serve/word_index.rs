@@ -90,7 +90,8 @@ impl WordIndex {
                 "there was no keyword index; it was built again"
             );
         } else if written + removed > 0 {
-            tracing::warn!(
+            // Changes of the last half second before a stop.
+            tracing::info!(
                 modality,
                 written,
                 removed,
