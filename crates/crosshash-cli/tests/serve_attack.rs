@@ -75,7 +75,7 @@ fn pages_of_other_sites_are_refused() {
     assert_eq!(Client::new(server.addr).raw(request.as_bytes()).unwrap().status, 403);
 }
 
-/// Forms and pictures of several megabytes, places of errors, numbers of `meta`.
+/// Forms and pictures of several megabytes, and places of errors.
 #[test]
 fn valid_requests_are_accepted_as_they_are() {
     let (_dir, run) = run();
@@ -88,30 +88,6 @@ fn valid_requests_are_accepted_as_they_are() {
     let nothing = json!({"modality": "picture", "items": [{"id": "x"}]}).to_string();
     let message = refused(400, client.json("POST", "/v1/items", &nothing));
     assert!(message.starts_with("items[0]: nothing to encode"), "{message}");
-
-    // doubles are stored and returned bit by bit
-    let mut state = 7_u64;
-    let mut doubles = Vec::new();
-    while doubles.len() < 1000 {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let value = f64::from_bits(state);
-        if value.is_normal() && value.abs() < 1e300 && value.abs() > 1e-300 {
-            doubles.push(value);
-        }
-    }
-    let item = json!({"id": "numbers", "text": "numbers", "meta": {"all": doubles}});
-    let body = json!({"modality": "words", "items": [item]}).to_string();
-    json(201, client.json("POST", "/v1/items", &body));
-    let stored = json(200, client.get("/v1/items/numbers?modality=words"));
-    let stored: Vec<f64> = stored["meta"]["all"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|v| v.as_f64().unwrap())
-        .collect();
-    assert_eq!(stored, doubles);
 }
 
 /// Bad pictures as queries, as items, and as items with a code.
