@@ -63,7 +63,7 @@ fn damage_is_detected_and_never_panics() {
     let (path, broken) = (folder.path().join("codes.tree"), folder.path().join("broken"));
     let (database, queries) = (codes(64, 3000, 1).shared(), codes(64, 50, 2));
     BitTree::new(database.clone(), LeafForm::Fast, &|_| ()).unwrap().save(&path).unwrap();
-    let bytes = std::fs::read(&path).unwrap();
+    let bytes = fs_err::read(&path).unwrap();
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     let mut noticed = 0;
     for round in 0..300 {
@@ -74,7 +74,7 @@ fn damage_is_detected_and_never_panics() {
             let at = rng.random_range(0..copy.len());
             copy[at] ^= 1 << rng.random_range(0..8);
         }
-        std::fs::write(&broken, &copy).unwrap();
+        fs_err::write(&broken, &copy).unwrap();
         let Ok(tree) = BitTree::open(&broken, database.clone()) else {
             noticed += 1;
             continue;
@@ -95,8 +95,8 @@ fn an_index_on_disk_is_searched_by_its_stored_trees() {
     let mut writer = Writer::create(folder.path(), first.bits(), &[]).unwrap();
     writer.apply(ItemBatch::new(first.clone()), Vec::new()).unwrap();
     let trees = || {
-        let names = std::fs::read_dir(folder.path()).unwrap();
-        let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name();
+        let names = fs_err::read_dir(folder.path()).unwrap();
+        let name = |entry: std::io::Result<fs_err::DirEntry>| entry.unwrap().file_name();
         names.map(name).filter(|name| name.to_string_lossy().ends_with(".tree")).count()
     };
     let snapshot = Snapshot::open(folder.path()).unwrap();

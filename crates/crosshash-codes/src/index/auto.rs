@@ -71,7 +71,7 @@ pub struct Auto {
 
 /// What answers a query that is not scanned.
 enum Engine {
-    Tree(BitTree),
+    Tree(Box<BitTree>),
     Mih(Mih),
     /// Lists alone; what they do not answer is scanned.
     None,
@@ -96,7 +96,7 @@ impl Engine {
 
     fn index(&self) -> Option<&dyn Index> {
         match self {
-            Engine::Tree(tree) => Some(tree),
+            Engine::Tree(tree) => Some(tree.as_ref()),
             Engine::Mih(mih) => Some(mih),
             Engine::None => None,
         }
@@ -165,7 +165,7 @@ impl Auto {
         if !BitTree::suits(&codes)? {
             turn_down("no tree, for the codes agree in too few bits".into());
         } else if let Some(tree) = fitting_tree(&codes, room, progress)? {
-            let engine = Engine::Tree(tree);
+            let engine = Engine::Tree(Box::new(tree));
             let learned = times.sample(&engine);
             let one = learned.seconds(10);
             if one < CLEARLY * times.scan_each {

@@ -50,6 +50,9 @@ impl<'a> Leaf<'a> {
     pub(super) fn new(words: &'a [u64]) -> Option<Leaf<'a>> {
         let [a, b, c, d, items @ ..] = words.first()?.to_le_bytes();
         let (codes, form, end_bytes) = (usize::from(u16::from_le_bytes([a, b])), c, d);
+        if codes == 0 || !matches!(end_bytes, 0 | 1 | 2 | 4) || form > PLANES {
+            return None;
+        }
         let lanes = match form {
             SHORT => padded(codes, 2),
             LONG => padded(codes, 4),
@@ -218,16 +221,16 @@ pub(super) fn write(
     let differing: u32 = fixed.iter().map(|word| word.count_zeros()).sum();
     let lanes = match (form, differing) {
         (_, 0) => NONE,
-        (_, ..=16) => SHORT,
+        (_, 1..=16) => SHORT,
         (LeafForm::Compact, _) => BY_ITEM,
-        (LeafForm::Fast, ..=32) => LONG,
+        (LeafForm::Fast, 17..=32) => LONG,
         (LeafForm::Fast, _) => PLANES,
     };
     let all: usize = items.iter().map(|items| items.len()).sum();
     let end_bytes: u8 = match all {
         _ if all == items.len() => 0,
-        ..=0xff => 1,
-        ..=0xffff => 2,
+        0..=0xff => 1,
+        0x100..=0xffff => 2,
         _ => 4,
     };
     let head = items.len() as u64 & 0xffff

@@ -206,11 +206,13 @@ mod tests {
                 bounds(&query, nodes, &ranges, below, &mut truth);
                 kernel.bounds(&query, nodes, &ranges, below, &mut out);
                 prop_assert_eq!(&out, &truth, "{:?}", kernel);
-                (truth.clear(), out.clear());
+                truth.clear();
+                out.clear();
                 lanes16(0x5a5a, &short, limit, &mut truth);
                 kernel.lanes16(0x5a5a, &short, limit, &mut out);
                 prop_assert_eq!(&out, &truth, "{:?}", kernel);
-                (truth.clear(), out.clear());
+                truth.clear();
+                out.clear();
                 lanes32(0x5a5a_3c3c, &long, limit, &mut truth);
                 kernel.lanes32(0x5a5a_3c3c, &long, limit, &mut out);
                 prop_assert_eq!(&out, &truth, "{:?}", kernel);
