@@ -42,11 +42,7 @@ impl Row {
     }
 
     /// A metric of one direction, over the seeds.
-    fn metric(
-        &self,
-        direction: &(String, String),
-        of: fn(&DirectionMetrics) -> Option<f64>,
-    ) -> Option<Mean> {
+    fn metric(&self, direction: &(String, String), of: Metric) -> Option<Mean> {
         self.over(|trial| metric(trial, direction, of))
     }
 
@@ -61,12 +57,11 @@ impl Row {
     }
 }
 
+/// A metric of one direction.
+type Metric = fn(&DirectionMetrics) -> Option<f64>;
+
 /// A metric of a training in one direction.
-fn metric(
-    trial: &Trial,
-    (query, database): &(String, String),
-    of: fn(&DirectionMetrics) -> Option<f64>,
-) -> Option<f64> {
+fn metric(trial: &Trial, (query, database): &(String, String), of: Metric) -> Option<f64> {
     let mut found = trial.directions.iter();
     found.find(|d| d.query == *query && d.database == *database).and_then(of)
 }
@@ -75,7 +70,7 @@ fn metric(
 struct Column<'a> {
     name: String,
     direction: &'a (String, String),
-    of: fn(&DirectionMetrics) -> Option<f64>,
+    of: Metric,
 }
 
 impl Table {
@@ -105,7 +100,7 @@ impl Table {
 
     /// The metrics of the directions: MAP, then recall of pairs and typed words, where the data allow them.
     fn columns(&self) -> Vec<Column<'_>> {
-        let metrics: [(&str, fn(&DirectionMetrics) -> Option<f64>); 3] = [
+        let metrics: [(&str, Metric); 3] = [
             ("", |found| found.map),
             ("R@10 ", |found| found.pair_recall),
             ("words ", |found| found.typed_words),
