@@ -1,7 +1,5 @@
 //! Puts the commit into the version, if the sources are a git checkout.
 
-#![expect(clippy::print_stdout, reason = "this is how a build script talks to cargo")]
-
 use std::process::Command;
 
 fn main() {

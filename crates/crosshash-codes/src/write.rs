@@ -49,8 +49,8 @@ fn through(
     #[cfg(test)]
     let aside = cut::here(aside)?;
     // By its path: `fill` may have replaced the file that was opened.
-    let written = std::fs::File::open(aside.path()).map_err(named)?;
-    readable_by_all(&written, path).map_err(named)?;
+    let written = fs_err::File::open(aside.path())?;
+    readable_by_all(written.file(), path).map_err(named)?;
     written.sync_all().map_err(named)?;
     aside.persist(path).map_err(|err| named(err.error))?;
     sync_folder(folder).map_err(named)?;

@@ -129,9 +129,8 @@ fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
 
 fn escaped(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    let each = text.bytes().map(|byte| match plain(byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
+    let each = text.bytes().map(|byte| {
+        if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
     });
     each.collect()
 }

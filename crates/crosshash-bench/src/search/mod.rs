@@ -129,7 +129,7 @@ fn cases(args: &Args, items: &[usize]) -> Result<Vec<(String, Source)>> {
 fn from_files(args: &Args, n_queries: usize) -> Result<(Codes, Codes)> {
     let read = |path: &std::path::PathBuf| {
         let bits = args.bits.first().map(|&bits| Bits::new(bits)).transpose()?;
-        Ok::<Codes, anyhow::Error>(learned::open(path, bits.context("--bits is needed")?)?)
+        learned::open(path, bits.context("--bits is needed")?)
     };
     let first = args.codes.first().context("--codes needs a file")?;
     let database = read(first)?;

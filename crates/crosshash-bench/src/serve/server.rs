@@ -68,7 +68,7 @@ impl Server {
         let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         for name in processes.map(|entry| entry.file_name()) {
             let name = name.to_string_lossy();
-            let status = std::fs::read_to_string(format!("/proc/{name}/status"));
+            let status = fs_err::read_to_string(format!("/proc/{name}/status"));
             let is_child = status.is_ok_and(|text| {
                 let parent = text.lines().find_map(|line| line.strip_prefix("PPid:"));
                 parent.is_some_and(|parent| parent.trim() == own)

@@ -44,7 +44,7 @@ pub(super) fn begin_job(limits: &SandboxLimits) -> Result<()> {
 
 /// Bytes of addresses that the program itself takes.
 fn address_space() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = fs_err::read_to_string("/proc/self/status").unwrap_or_default();
     let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
     let kib = size.and_then(|size| size.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     kib.unwrap_or(0).saturating_mul(1024)

@@ -49,8 +49,7 @@ impl ReadLabels {
     pub(super) fn read(
         source: &LabelSource,
         root: &Path,
-        table: Option<&Table>,
-        path: Option<PathBuf>,
+        (table, path): (Option<&Table>, Option<PathBuf>),
         total: usize,
         rows: &[usize],
         ids: &[String],

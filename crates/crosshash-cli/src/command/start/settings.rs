@@ -34,7 +34,7 @@ pub(super) fn choose(manifest: &Manifest, items: usize, bits: usize) -> Chosen {
     // Small data are trained for more epochs with smaller towers.
     let (hidden, epochs) = match items {
         ..=5_000 => (512, 60),
-        ..=30_000 => (1_024, 30),
+        5_001..=30_000 => (1_024, 30),
         _ => (2_048, 15),
     };
     let set = [("hidden", hidden), ("hidden_sparse", hidden), ("epochs", epochs)];

@@ -175,8 +175,7 @@ impl PartOf<'_> {
             Some(source) => ReadLabels::read(
                 source,
                 self.root,
-                table,
-                path,
+                (table, path),
                 total,
                 &rows,
                 row_ids_or_ids,
