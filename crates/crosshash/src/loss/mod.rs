@@ -3,26 +3,38 @@
 //! Every term takes the outputs of towers (tensors with gradients) and returns a mean over the batch,
 //! so that step sizes do not depend on the batch size.
 
+mod adversarial;
 mod balance;
 mod classifier;
 mod cosine_likelihood;
+mod cosine_margin;
+mod decorrelation;
+mod focal_hamming;
+mod gradient;
 mod instance;
 mod likelihood;
 mod pair;
 mod quantisation;
 mod queue;
 mod tight_unary;
+mod triplet;
 mod unary;
 
+pub(crate) use adversarial::{judged, least_squares};
 pub(crate) use balance::balance;
 pub(crate) use classifier::classifier;
 pub(crate) use cosine_likelihood::{cosine_likelihood, queue_likelihood};
+pub(crate) use cosine_margin::{cosine_margin, cosine_quantisation};
+pub(crate) use decorrelation::decorrelation;
+pub(crate) use focal_hamming::{Focus, focal_hamming, focal_quantisation};
+pub(crate) use gradient::{reversed, signs, straight_through, straight_through_sign};
 pub(crate) use instance::{QueuedColumns, instance};
-pub(crate) use likelihood::likelihood;
+pub(crate) use likelihood::{likelihood, likelihood_term, squared_likelihood};
 pub(crate) use pair::pair;
 pub(crate) use quantisation::quantisation;
 pub(crate) use queue::OutputQueue;
 pub(crate) use tight_unary::tight_unary;
+pub(crate) use triplet::{Triplets, triplet};
 pub(crate) use unary::unary;
 
 use burn_tensor::{Tensor, activation::log_sigmoid};

@@ -44,6 +44,18 @@ pub struct RunReport {
     /// Distances of nearest items, by which weak results are recognised; empty without validation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<NearestDistances>,
+    /// Queries that find the right items, by the model of the run; empty for runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suggestions: Vec<Suggestion>,
+}
+
+/// A query that finds the right items (`suggest.rs`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suggestion {
+    /// The modality of the text.
+    pub modality: String,
+    /// The text.
+    pub text: String,
 }
 
 /// The evaluation of one direction, as saved.

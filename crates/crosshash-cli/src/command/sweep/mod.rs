@@ -217,7 +217,9 @@ impl Job<'_> {
             Ok(false) => return Ok(None),
             // A setting that fails is reported in the table; the others continue.
             Err(err)
-                if err.downcast_ref::<crosshash::Error>().is_some_and(is_of_training) =>
+                if err
+                    .downcast_ref::<crosshash::Error>()
+                    .is_some_and(crosshash::Error::is_of_training) =>
             {
                 say(format!("training failed with this setting: {err:#}"));
                 trial.failed = Some(format!("{err:#}"));
@@ -279,14 +281,4 @@ impl Job<'_> {
         trial.quantisation = quantisation.collect();
         Ok(true)
     }
-}
-
-/// Whether a training failed because of its settings, not its files.
-fn is_of_training(err: &crosshash::Error) -> bool {
-    matches!(
-        err,
-        crosshash::Error::Diverged { .. }
-            | crosshash::Error::Collapsed { .. }
-            | crosshash::Error::Content { .. }
-    )
 }

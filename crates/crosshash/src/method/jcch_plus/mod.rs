@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::jcch::{self, Jcch};
 use super::modality_data::TextOptions;
+use super::range::{LEARNING_RATE, Range};
 use super::{Begun, Entry, Method, MethodInfo};
 use crate::Result;
 use crate::config::{Config, Settings as _, check};
@@ -41,6 +42,12 @@ pub(super) const ENTRY: Entry = Entry {
         ..jcch::INFO
     },
     sections: &[jcch::Settings::SECTION, Plus::SECTION],
+    search: &[
+        LEARNING_RATE,
+        Range::log("jcch.lambda", 0.0002, 0.05),
+        Range::log("plus.instance", 0.2, 5.0),
+        Range::log("plus.similarity", 0.3, 10.0),
+    ],
     build: |sections| {
         // The instance term replaces most of the pair term.
         let defaults =
