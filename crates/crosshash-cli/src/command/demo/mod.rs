@@ -36,7 +36,7 @@ Examples:
 
   The same with photos and captions (an existing run is served without training):
     crosshash demo configs/data/iaprtc12.toml --root PATH/iaprtc12 \
-      --config configs/train/iaprtc12.toml --out iapr
+      --config configs/train/iaprtc12-plus.toml --out iapr
 
   Only train, evaluate and write the report:
     crosshash demo --no-serve
