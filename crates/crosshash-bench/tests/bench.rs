@@ -18,7 +18,9 @@ fn bench(args: &[&str]) -> String {
 
 #[test]
 fn help_has_examples() {
-    for name in ["coefficients", "eval", "search", "serve", "train", "features", "dcmh"] {
+    for name in
+        ["attack", "coefficients", "eval", "search", "serve", "train", "features", "dcmh"]
+    {
         let text = bench(&[name, "--help"]);
         assert!(text.contains(&format!("crosshash-bench {name}")), "{name}: {text}");
     }
@@ -73,6 +75,19 @@ fn inserts_are_found_at_once() {
     for value in ["items_per_second", "keyword_bytes_per_item", "after_insert_p50_ms"] {
         assert!(inserts[value].as_f64().unwrap() > 0.0, "{report}");
     }
+}
+
+/// A bounded part of the attack; `crosshash-bench attack` runs all of it.
+#[test]
+fn the_attack_finds_no_fault() {
+    let args = ["attack", "--json", "--only", "pictures,schema,kill,flips"];
+    let bounds = ["--rounds", "4", "--flips", "100", "--requests", "400"];
+    let report: Value =
+        serde_json::from_str(&bench(&[&args[..], &bounds[..]].concat())).unwrap();
+    for part in ["pictures", "schema", "kill", "flips"] {
+        assert_eq!(report[part]["faults"], json!([]), "{part}: {report}");
+    }
+    assert!(report["kill"]["figures"]["acknowledged"].as_u64().unwrap() > 0, "{report}");
 }
 
 #[test]

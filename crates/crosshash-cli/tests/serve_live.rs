@@ -197,7 +197,7 @@ fn a_new_run_is_taken_over_and_no_request_is_dropped() {
     assert_eq!(item(&mut client, "after")["text"], "still here");
 }
 
-/// Copies model, codes and report of a run over those of another one.
+/// Copies the files of a run over those of another one, the checksums last.
 fn put_in_place(from: &Path, to: &Path) {
     for name in ["model.safetensors", "model.json", "config.toml", "history.csv"] {
         fs_err::copy(from.join(name), to.join(name)).unwrap();
@@ -207,7 +207,9 @@ fn put_in_place(from: &Path, to: &Path) {
         let path = entry.unwrap().path();
         fs_err::copy(&path, to.join("codes").join(path.file_name().unwrap())).unwrap();
     }
-    fs_err::copy(from.join("report.json"), to.join("report.json")).unwrap();
+    for name in ["report.json", "run.json", "convergence.svg", "checksums.json"] {
+        fs_err::copy(from.join(name), to.join(name)).unwrap();
+    }
 }
 
 /// A model is replaced by another one and comes back; after every restart all that was
@@ -326,7 +328,10 @@ fn several_models_and_an_index_at_once() {
         "query: codes only is an index without a model; query it by code or by item"
     );
     let named = refused(400, client.json("POST", "/v1/items", &json!({"modality": "items", "items": [{"id": "x", "code": "00000000000000ff"}]}).to_string()));
-    assert_eq!(named, "items[0].id: ids of this index are whole numbers");
+    assert_eq!(
+        named,
+        "items[0].id: ids of this index are whole numbers without leading zeros"
+    );
     let words = json(
         200,
         client.json(

@@ -1,7 +1,7 @@
 //! `crosshash-bench serve`: load, malformed requests and a soak test against a server in its own
 //! process. It listens on loopback only, and every part is bounded.
 
-mod client;
+pub(crate) mod client;
 mod fuzz;
 mod inserts;
 mod kills;

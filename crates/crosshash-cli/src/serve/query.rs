@@ -6,7 +6,7 @@ use std::time::Instant;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use crosshash::{Drawing, EncodedQuery, QueryEncoder, QueryInput, QueryKind};
-use crosshash_codes::Codes;
+use crosshash_codes::{Cancel, Codes};
 use serde::{Deserialize, Serialize};
 
 use super::error::{ApiError, ApiResult};
@@ -15,7 +15,6 @@ use super::modality_index::ModalityIndex;
 use super::rank::item_outputs;
 use super::run::ServedModel;
 use super::state::App;
-use super::thumbnail;
 use super::timings::{Timings, micros};
 
 /// Number of nearest centres in a response.
@@ -193,16 +192,16 @@ impl QueryRequest {
             .map_err(|err| ApiError::bad_request(err.to_string()).at(place))?
             .to_owned();
         let (worker, name) = (Arc::clone(model), modality.clone());
-        let work = move || -> ApiResult<(u64, Encoded)> {
+        let work = move |cancel: &Cancel| -> ApiResult<(u64, Encoded)> {
             let started = Instant::now();
             let input = self.input()?;
             let decode = micros(started);
             let encoder = worker.encoder.as_ref();
             let encoder =
                 encoder.ok_or_else(|| ApiError::internal("the model has no encoder"))?;
-            Ok((decode, encode(encoder, &name, input)?))
+            Ok((decode, encode(encoder, &name, input, cancel)?))
         };
-        let (decode, encoded) = app.workers.run(work).await??;
+        let (decode, encoded) = app.workers.run(work).await?;
         let EncodedQuery { outputs, code, .. } = encoded.query;
         let code = code.words().to_vec();
         let mut query = resolved(model, Some(modality), code, Some(outputs), None, started);
@@ -272,16 +271,14 @@ pub(crate) fn encode(
     encoder: &QueryEncoder,
     modality: &str,
     input: QueryInput,
+    cancel: &Cancel,
 ) -> ApiResult<Encoded> {
     let kind = input.kind();
     let invalid = |message: String| {
         ApiError::bad_request(message).at(format!("query.{}", kind.name()))
     };
     let started = Instant::now();
-    if let QueryInput::Picture(file) = &input {
-        thumbnail::check_size(file).map_err(|err| invalid(format!("{err:#}")))?;
-    }
-    let features = encoder.features(modality, input);
+    let features = encoder.features(modality, input, cancel);
     let features = features.map_err(|err| invalid(err.to_string()))?;
     let features_us = micros(started);
     let started = Instant::now();

@@ -14,6 +14,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::content::DatasetContent;
 use super::modality_files;
 use super::modality_index::ModalityIndex;
+use super::thumbnail;
 use crate::weight_paths::WeightPaths;
 
 /// The only modality of an index that is served without a model.
@@ -74,7 +75,8 @@ pub(crate) fn open(
         return open_index(name, folder, number, before);
     }
     let run = RunDir::open(folder)?;
-    let encoder = QueryEncoder::open(&run, &weight_paths.weights())?;
+    let encoder = QueryEncoder::open(&run, &weight_paths.weights())?
+        .with_picture_limits(thumbnail::limits());
     let fingerprint = fingerprint(&run)?;
     let config = run.config().ok();
     let data = data_place(&run, place);

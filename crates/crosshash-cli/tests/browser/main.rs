@@ -7,10 +7,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod driver;
+#[path = "../prepared/mod.rs"]
+mod prepared;
 mod shapes;
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use base64::Engine as _;
@@ -36,15 +38,13 @@ struct Site {
 }
 
 impl Site {
-    /// Trains a small model on emoji and serves it.
+    /// Serves a small model on emoji.
     fn start() -> Site {
         let folder = tempfile::tempdir().unwrap();
         let run = folder.path().join("emoji");
         let program = env!("CARGO_BIN_EXE_crosshash");
-        match std::env::var_os("CROSSHASH_RUN") {
-            Some(other) => copy(Path::new(&other), &run),
-            None => train(program, &run),
-        }
+        let source = std::env::var_os("CROSSHASH_RUN").map_or_else(trained, PathBuf::from);
+        prepared::copy(&source, &run);
         let mut process = Command::new(program)
             .arg("serve")
             .arg(&run)
@@ -87,29 +87,12 @@ impl Site {
     }
 }
 
-/// Trains a small model on emoji.
-fn train(program: &str, run: &Path) {
+/// A small model on emoji.
+fn trained() -> PathBuf {
     let settings = ["epochs=40", "hidden=192", "hidden_sparse=192", "learning_rate=0.1"];
-    let training = Command::new(program)
-        .args(["train", "emoji", "--refit", "--out"])
-        .arg(run)
-        .args(settings.iter().flat_map(|setting| ["--set", setting]))
-        .output()
-        .unwrap();
-    assert!(training.status.success(), "{}", String::from_utf8_lossy(&training.stderr));
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs_err::create_dir_all(to).unwrap();
-    for entry in fs_err::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        if path.is_file() {
-            fs_err::copy(&path, &target).unwrap();
-        } else if !path.ends_with("serve") {
-            copy(&path, &target);
-        }
-    }
+    let settings = settings.iter().flat_map(|setting| ["--set", setting]);
+    let args: Vec<&str> = ["--refit"].into_iter().chain(settings).collect();
+    prepared::emoji("page", &args)
 }
 
 impl Drop for Site {
