@@ -115,9 +115,10 @@ fn code_and_outputs_stand_for_a_query() {
         for rank in ["outputs", "asymmetric", "hamming"] {
             let with = |query: &Value| json!({"query": query, "target": "picture", "by": "meaning", "rank": rank, "k": 60});
             let first = search(&mut client, &with(&query));
-            let (code, outputs) = (&first["query"]["code"], &first["query"]["outputs"]);
-            let again =
-                search(&mut client, &with(&json!({"code": code, "outputs": outputs})));
+            let [code, outputs, modality] =
+                ["code", "outputs", "modality"].map(|name| &first["query"][name]);
+            let same = json!({"code": code, "outputs": outputs, "modality": modality});
+            let again = search(&mut client, &with(&same));
             assert_eq!(again["hits"], first["hits"], "{rank} {query}");
             assert_eq!(again["query"]["outputs"], *outputs);
             // Without a code, it is that of the signs; a value that was rounded to 0 may differ.

@@ -1,8 +1,9 @@
 //! Changes that are not committed yet. A commit takes several threads and files; a search that follows a change
 //! does not wait for it, but compares the few changed items with the query itself.
 //!
-//! The statistics of BM25 are those of committed and pending items together, so scores and order are those that
-//! the commit will give. A pending change hides the committed item with the same id.
+//! The statistics of BM25 are those of committed and pending items together, so scores are those that the commit
+//! will give, except that a commit may drop segments whose items were all replaced, with their statistics. A
+//! pending change hides the committed item with the same id.
 
 use std::collections::HashMap;
 use std::sync::Arc;

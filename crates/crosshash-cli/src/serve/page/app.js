@@ -117,7 +117,7 @@ async function search({ again = false } = {}) {
   const { model } = page;
   const target = targetOf(state, model);
   const live = input.live;
-  const query = live ? live.query : queryOf(state, input.reader("text"), target.name);
+  const query = live ? live.query : queryOf(state, (kind) => input.reader(kind), target.name);
   document.body.classList.toggle("idle", query === null && !input.drawing);
   $("intro").hidden = query !== null || input.drawing;
   if (!query?.text) $("by-find").hidden = true;
@@ -166,7 +166,7 @@ async function search({ again = false } = {}) {
       const known = { ...NO_QUERY, code, outputs: outputs ? packOutputs(outputs) : null, from: live.kind };
       // From now on code and outputs are used: other targets and filters need no new upload.
       const kept = input.settle();
-      page.sent = JSON.stringify([{ ...request, query: queryOf(known) }, undefined, undefined]);
+      page.sent = JSON.stringify([{ ...request, query: queryOf(known, (kind) => input.reader(kind)) }, undefined, undefined]);
       store.go(known, { key: live.kind === "drawing" ? "drawing" : null, extra: kept });
     }
   } catch (error) {

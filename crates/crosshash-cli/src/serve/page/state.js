@@ -83,16 +83,20 @@ function unpackOutputs(text) {
   }
 }
 
-/** The query for the API, or null. `code:HEX` and `item:ID` may be typed. */
+/** The query for the API, or null. `code:HEX` and `item:ID` may be typed. `reader(kind)` is the modality that encodes a
+ *  kind of query. */
 export function queryOf(state, reader, target) {
-  if (state.code) return state.outputs ? { code: state.code, outputs: unpackOutputs(state.outputs) } : { code: state.code };
+  if (state.code) {
+    const outputs = state.outputs ? unpackOutputs(state.outputs) : undefined;
+    return { code: state.code, outputs, modality: state.from ? reader(state.from) : undefined };
+  }
   if (state.item) return { item: { id: state.item, modality: state.of } };
   const typed = state.q.trim();
   if (!typed) return null;
   const special = /^(code|item):\s*(.+)$/i.exec(typed);
   if (special?.[1].toLowerCase() === "code") return { code: special[2].replace(/^0x/i, "").toLowerCase() };
   if (special) return { item: { id: special[2], modality: state.as ?? state.target ?? target } };
-  return reader ? { text: typed, modality: reader } : { text: typed };
+  return { text: typed, modality: reader("text") };
 }
 
 /** The filter expression of the selected labels. Quotes cannot be escaped, so a name is quoted with the kind of
