@@ -27,7 +27,9 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::batchwise::number;
-use super::deep::{At, Batching, DeepBatch, DeepObjective, Recipe, Work, adam, stepped};
+use super::deep::{
+    At, Batching, DeepBatch, DeepMethod, DeepObjective, Work, adam, stepped,
+};
 use super::range::Range;
 use super::{Begun, Entry, Method, MethodInfo, dcmh};
 use crate::Result;
@@ -144,7 +146,7 @@ struct Pairwise {
     modalities: usize,
 }
 
-impl Recipe for Pairwise {
+impl DeepMethod for Pairwise {
     fn passes(&self) -> usize {
         self.modalities
     }

@@ -32,7 +32,9 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::batchwise::{label_rows, number, similar};
-use super::deep::{At, Batching, DeepBatch, DeepObjective, Recipe, Work, adam, stepped};
+use super::deep::{
+    At, Batching, DeepBatch, DeepMethod, DeepObjective, Work, adam, stepped,
+};
 use super::range::Range;
 use super::{Begun, Entry, Method, MethodInfo, dcmh};
 use crate::Result;
@@ -350,7 +352,7 @@ impl Networks {
 const DISCRIMINATOR: &str = "discriminator";
 const GENERATOR: &str = "generator";
 
-impl Recipe for Networks {
+impl DeepMethod for Networks {
     fn passes(&self) -> usize {
         2 + self.modalities
     }
