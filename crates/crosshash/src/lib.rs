@@ -71,6 +71,7 @@ pub mod evaluate;
 pub mod extract;
 pub mod featurize;
 mod gemm;
+pub mod guess;
 mod image_rows;
 #[cfg(feature = "keywords")]
 pub mod keywords;
@@ -87,6 +88,7 @@ mod rbf;
 mod rotation;
 mod run_dir;
 mod step_seed;
+pub mod suggest;
 pub mod supervise;
 mod tower;
 pub mod train;
@@ -95,7 +97,7 @@ mod user_eval;
 mod weights;
 
 pub use crosshash_codes as codes;
-pub use crosshash_features::picture;
+pub use crosshash_features::{isolate, picture};
 
 pub use config::Config;
 pub use data::{Dataset, Features, Modality, Split};
@@ -107,6 +109,7 @@ pub use query::{
     QueryWords, UnknownWord,
 };
 pub use run_dir::{
-    CodedModality, DirectionReport, FileStamp, HistoryTable, RunDir, RunReport, Subset,
+    CodedModality, DirectionReport, FileStamp, FileState, HistoryTable, RunDir, RunReport,
+    Subset, Suggestion,
 };
 pub use user_eval::add_user_metrics;

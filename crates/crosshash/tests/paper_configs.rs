@@ -1,7 +1,5 @@
 //! The settings of the paper (`configs/paper`) are valid and name their method.
 
-#![expect(clippy::unwrap_used, reason = "tests may panic")]
-
 use crosshash::Config;
 
 #[test]

@@ -229,9 +229,12 @@ fn evaluate(
         let progress = Progress::new("evaluating directions", coded.len() * coded.len());
         let mut found =
             every_direction(&coded, &Options::default(), &|done| progress.set(done))?;
+        drop(progress);
+        let progress = Progress::new("pairs and typed words, direction", found.len());
+        let done = |done| progress.set(done);
+        add_user_metrics(model, &opened.dataset, split, &mut found, &done)?;
         trial.directions =
             found.iter().map(|one| DirectionMetrics::of(one, &TOP)).collect();
-        add_user_metrics(model, &opened.dataset, split, &mut found, &|_| {})?;
         for one in &found {
             let side = |name: &str| coded.iter().position(|modality| modality.name == name);
             let (Some(from), Some(to)) = (side(&one.query), side(&one.database)) else {

@@ -49,8 +49,10 @@ pub(super) const ENTRY: Entry = Entry {
         Range::log("plus.similarity", 0.3, 10.0),
     ],
     build: |sections| {
-        let settings = sections
-            .read_or(jcch::Settings { lambda: 0.02, ..jcch::Settings::default() })?;
+        // The instance term replaces most of the pair term.
+        let defaults =
+            jcch::Settings { lambda: 0.02, beta: 0.1, ..jcch::Settings::default() };
+        let settings = sections.read_or(defaults)?;
         let jcch = Jcch { settings, coefficients: Kind::Auto };
         Ok(Box::new(JcchPlus { jcch, plus: sections.read()? }))
     },
