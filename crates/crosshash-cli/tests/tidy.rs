@@ -51,7 +51,20 @@ const BACK_EDGES: [(&str, &str, &str, &str); 3] = [
 /// Folders of interchangeable parts: folder, name of the table in its mod.rs, files that support
 /// the parts and are not parts themselves.
 const TABLES: [(&str, &str, &[&str]); 7] = [
-    ("crates/crosshash/src/method", "METHODS", &["closed_form", "modality_data", "views"]),
+    (
+        "crates/crosshash/src/method",
+        "METHODS",
+        &[
+            "batchwise",
+            "closed_form",
+            "deep",
+            "domains",
+            "modality_data",
+            "range",
+            "test_data",
+            "views",
+        ],
+    ),
     (
         "crates/crosshash/src/data/read",
         "READERS",

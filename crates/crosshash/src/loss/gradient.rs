@@ -19,7 +19,8 @@ pub(crate) fn straight_through_sign(x: Tensor<2>) -> Tensor<2> {
 
 /// The signs of values, 1 for 0, without gradient.
 pub(crate) fn signs(x: Tensor<2>) -> Tensor<2> {
-    x.detach().greater_equal_elem(0.0).float() * 2.0 - 1.0
+    let x = x.detach();
+    x.ones_like().mask_fill(x.lower_elem(0.0), -1.0)
 }
 
 /// The same value; the gradient is multiplied by `-weight`.

@@ -90,7 +90,9 @@ pub(crate) fn triplet(
     let near = distances.clone().select(0, cells(&triplets.near));
     let far = distances.select(0, cells(&triplets.far));
     let hinge = relu(near * scale - far + margin);
-    let active = hinge.clone().detach().greater_elem(0.0).float().sum().clamp_min(1.0);
+    let values = hinge.clone().detach();
+    let active = values.zeros_like().mask_fill(values.greater_elem(0.0), 1.0);
+    let active = active.sum().clamp_min(1.0);
     hinge.sum() / active
 }
 

@@ -24,7 +24,9 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::batchwise::{label_rows, number, sum};
-use super::deep::{At, Batching, DeepBatch, DeepObjective, Recipe, Work, adam, stepped};
+use super::deep::{
+    At, Batching, DeepBatch, DeepMethod, DeepObjective, Work, adam, stepped,
+};
 use super::range::Range;
 use super::{Begun, Entry, Method, MethodInfo, dcmh};
 use crate::Result;
@@ -131,7 +133,7 @@ impl Method for Acmr {
     }
 }
 
-impl Recipe for Acmr {
+impl DeepMethod for Acmr {
     fn learning_rate(&self, epoch: usize, epochs: usize) -> f64 {
         stepped(self.0.learning_rate, epoch, epochs)
     }

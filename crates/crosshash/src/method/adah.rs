@@ -27,7 +27,9 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::batchwise::{number, sum};
-use super::deep::{At, Batching, DeepBatch, DeepObjective, Recipe, Work, adam, stepped};
+use super::deep::{
+    At, Batching, DeepBatch, DeepMethod, DeepObjective, Work, adam, stepped,
+};
 use super::range::Range;
 use super::{Begun, Entry, Method, MethodInfo, dcmh};
 use crate::Result;
@@ -125,7 +127,7 @@ impl Method for Adah {
     }
 }
 
-impl Recipe for Adah {
+impl DeepMethod for Adah {
     fn learning_rate(&self, epoch: usize, epochs: usize) -> f64 {
         stepped(self.0.learning_rate, epoch, epochs)
     }

@@ -23,7 +23,9 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::batchwise::number;
-use super::deep::{At, Batching, DeepBatch, DeepObjective, Recipe, Work, adam, stepped};
+use super::deep::{
+    At, Batching, DeepBatch, DeepMethod, DeepObjective, Work, adam, stepped,
+};
 use super::range::Range;
 use super::{Begun, Entry, Method, MethodInfo, dcmh};
 use crate::Result;
@@ -129,7 +131,7 @@ impl Method for CycDgh {
     }
 }
 
-impl Recipe for CycDgh {
+impl DeepMethod for CycDgh {
     fn learning_rate(&self, epoch: usize, epochs: usize) -> f64 {
         stepped(self.0.learning_rate, epoch, epochs)
     }

@@ -1,6 +1,6 @@
 //! Methods with several networks, each with its own optimiser (Adam): what they share.
 //!
-//! A method implements [`Recipe`]: its steps on batches, the end of an epoch, and the tower of every
+//! A method implements [`DeepMethod`]: its steps on batches, the end of an epoch, and the tower of every
 //! modality that its networks amount to. [`DeepObjective`] supplies batches, checkpoints and the model.
 //! Everything that training changes is in [`Work`]: networks and buffers of all training items.
 
@@ -61,7 +61,7 @@ pub(super) struct At {
 }
 
 /// A method on [`Work`].
-pub(super) trait Recipe: Send {
+pub(super) trait DeepMethod: Send {
     /// Passes over the training items in an epoch.
     fn passes(&self) -> usize {
         1
@@ -108,7 +108,7 @@ pub(super) enum Batching {
 /// A training of several networks.
 pub(super) struct DeepObjective {
     work: Work,
-    recipe: Box<dyn Recipe>,
+    recipe: Box<dyn DeepMethod>,
     sampler: Option<Arc<Sampler>>, // none: pairs
     batches: std::vec::IntoIter<(usize, DeepBatch)>,
     steps: usize, // of an epoch
@@ -288,7 +288,7 @@ impl DeepObjective {
     /// A training of a method whose networks are in `work`.
     pub(super) fn begin(
         work: Work,
-        recipe: Box<dyn Recipe>,
+        recipe: Box<dyn DeepMethod>,
         training: &Training<'_>,
     ) -> Result<Begun> {
         let sampler = if work.pairs.is_empty() {

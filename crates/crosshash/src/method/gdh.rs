@@ -31,7 +31,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::batchwise::number;
-use super::deep::{At, Batching, DeepBatch, DeepObjective, Recipe, Work, adam};
+use super::deep::{At, Batching, DeepBatch, DeepMethod, DeepObjective, Work, adam};
 use super::domains::{Domains, composed, with_residual};
 use super::range::Range;
 use super::{Begun, Entry, Method, MethodInfo, dcmh};
@@ -203,7 +203,7 @@ impl Migration {
     }
 }
 
-impl Recipe for Migration {
+impl DeepMethod for Migration {
     fn learning_rate(&self, epoch: usize, epochs: usize) -> f64 {
         let (epoch, epochs) = (epoch as f64, epochs.max(1) as f64);
         let constant = CONSTANT * epochs;

@@ -11,11 +11,13 @@
 //!
 //! A batch is compared with the outputs of all n training items, which are kept in buffers, as in DCMH
 //! (`loss/likelihood.rs`); an epoch is one pass for each modality, then B is updated. J_1 to J_3 are
-//! divided by batch x n, R by batch x r, J_4 is that of the batch (`loss/decorrelation.rs`).
+//! divided by batch x n, as is the distance to B; J_4 is that of the batch (`loss/decorrelation.rs`).
 //!
 //! Differences from the paper: networks on features, d -> `hidden` -> 512 -> r, not VGG-F; Adam; the
 //! balance |U 1|^2 is that of the batch, per item, because the sum over a buffer that is up to an epoch
-//! old overshoots (as in `dcmh.rs`); more than two modalities as the sum over all pairs.
+//! old overshoots (as in `dcmh.rs`); more than two modalities as the sum over all pairs; lambda 0.01: the
+//! paper does not state its weights, and the port's 1 has no effect because its J_4 is 0. With 1, J_4
+//! outweighs the likelihood, and codes do not learn.
 //!
 //! Faults of the public port (torchcmh), not copied: its covariance is that of the mean of centred
 //! codes, always 0, so that J_4 vanishes; the image step omits J_4; the quantisation reads a detached
@@ -27,7 +29,9 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::batchwise::number;
-use super::deep::{At, Batching, DeepBatch, DeepObjective, Recipe, Work, adam, stepped};
+use super::deep::{
+    At, Batching, DeepBatch, DeepMethod, DeepObjective, Work, adam, stepped,
+};
 use super::range::Range;
 use super::{Begun, Entry, Method, MethodInfo, dcmh};
 use crate::Result;
@@ -57,7 +61,7 @@ pub(crate) struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { lambda: 1.0, gamma: 1.0, features: 512, learning_rate: 1e-4 }
+        Settings { lambda: 0.01, gamma: 1.0, features: 512, learning_rate: 1e-4 }
     }
 }
 
@@ -86,7 +90,7 @@ pub(super) const ENTRY: Entry = Entry {
     sections: &[Settings::SECTION],
     search: &[
         Range::log("prdh.learning_rate", 3e-5, 3e-3),
-        Range::log("prdh.lambda", 0.01, 10.0),
+        Range::log("prdh.lambda", 0.001, 1.0),
         Range::log("prdh.gamma", 0.01, 10.0),
     ],
     build: |sections| Ok(Box::new(Prdh(sections.read()?))),
@@ -144,7 +148,7 @@ struct Pairwise {
     modalities: usize,
 }
 
-impl Recipe for Pairwise {
+impl DeepMethod for Pairwise {
     fn passes(&self) -> usize {
         self.modalities
     }
@@ -185,9 +189,10 @@ impl Recipe for Pairwise {
         let correlated = decorrelation(u.clone());
         terms.mean(&format!("{name}.decorrelation"), number(&correlated));
         let codes = work.rows(CODES, &batch.rows)?;
-        let quantisation = (u.clone() - codes).square().sum() / (b * bits) as f64;
+        let n = work.pairs[m].len();
+        let quantisation = (u.clone() - codes).square().sum() / (b * n) as f64;
         terms.mean(&format!("{name}.quantisation"), number(&quantisation));
-        let balance = u.mean_dim(0).square().sum() / bits as f64;
+        let balance = u.mean_dim(0).square().sum() / (n * bits) as f64;
         let loss = loss + correlated * lambda + (quantisation + balance) * gamma;
         terms.loss(number(&loss));
         terms.check(at.position, self.rate_key())?;

@@ -25,7 +25,9 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::batchwise::number;
-use super::deep::{At, Batching, DeepBatch, DeepObjective, Recipe, Work, adam, stepped};
+use super::deep::{
+    At, Batching, DeepBatch, DeepMethod, DeepObjective, Work, adam, stepped,
+};
 use super::domains::{Domains, composed};
 use super::range::Range;
 use super::{Begun, Entry, Method, MethodInfo, dcmh};
@@ -191,7 +193,7 @@ fn beside(pictures: Tensor<2>, texts: &Tensor<2>) -> Tensor<2> {
     Tensor::cat(vec![pictures, texts.clone()], 1)
 }
 
-impl Recipe for Translated {
+impl DeepMethod for Translated {
     fn learning_rate(&self, epoch: usize, epochs: usize) -> f64 {
         stepped(self.settings.learning_rate, epoch, epochs)
     }

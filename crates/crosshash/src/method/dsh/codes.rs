@@ -24,7 +24,7 @@ const RIDGE: f64 = 1e-6;
 
 /// Data and basis of the codes of two modalities.
 pub(super) struct CodeLearner {
-    sides: [Side; 2],
+    sides: [LabelSets; 2],
     similar: Matrix, // W of distinct label sets of both modalities
     vectors: Matrix, // of labels, by rows
     basis: Matrix,   // D, vector values x bits
@@ -34,14 +34,14 @@ pub(super) struct CodeLearner {
 }
 
 /// Label sets of a modality.
-struct Side {
+struct LabelSets {
     labels: Labels,
     sets: Vec<usize>, // the set of every item
     count: usize,
 }
 
-impl Side {
-    fn new(labels: &Labels) -> (Side, Vec<usize>) {
+impl LabelSets {
+    fn new(labels: &Labels) -> (LabelSets, Vec<usize>) {
         let (mut known, mut first) = (HashMap::new(), Vec::new());
         let mut sets = Vec::with_capacity(labels.len());
         for item in 0..labels.len() {
@@ -53,7 +53,7 @@ impl Side {
             sets.push(set);
         }
         let count = first.len();
-        (Side { labels: labels.clone(), sets, count }, first)
+        (LabelSets { labels: labels.clone(), sets, count }, first)
     }
 
     /// Sums of the codes of the items of every set.
@@ -82,7 +82,7 @@ impl CodeLearner {
         lambda: f64,
         gamma: f64,
     ) -> CodeLearner {
-        let [(left, first), (right, second)] = labels.map(Side::new);
+        let [(left, first), (right, second)] = labels.map(LabelSets::new);
         let similar = Matrix::from_fn(left.count, right.count, |a, b| {
             let shared = labels[0].shared(first[a], labels[1], second[b]);
             if shared > 0 { 1.0 } else { -1.0 }

@@ -24,7 +24,9 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::batchwise::number;
-use super::deep::{At, Batching, DeepBatch, DeepObjective, Recipe, Work, adam, stepped};
+use super::deep::{
+    At, Batching, DeepBatch, DeepMethod, DeepObjective, Work, adam, stepped,
+};
 use super::range::Range;
 use super::{Begun, Entry, Method, MethodInfo, dcmh};
 use crate::algebra::Matrix;
@@ -121,6 +123,8 @@ impl Method for Dsh {
         work.two_modalities()?;
         let mut rng = ChaCha8Rng::seed_from_u64(config.seed());
         let (bits, classes) = (config.bits().get(), training.label_names().len());
+        // Before the networks, so that a wrong file is reported at once.
+        let vectors = vectors(&self.0.word_vectors, training.label_names(), &mut rng)?;
         for m in 0..2 {
             let (width, sparse) = work.input_shape(m);
             let hidden = work.hidden(m);
@@ -139,7 +143,6 @@ impl Method for Dsh {
             let codes = Array { columns: bits, values: values.collect() };
             work.buffers.insert(code_buffer(m), codes);
         }
-        let vectors = vectors(&self.0.word_vectors, training.label_names(), &mut rng)?;
         let labels = [0, 1].map(|m| &work.data[m].labels);
         let learner = CodeLearner::new(labels, vectors, bits, self.0.lambda, self.0.gamma);
         debug_assert!(learner.classes() == classes, "one vector per label");
@@ -200,7 +203,7 @@ impl Regression {
     }
 }
 
-impl Recipe for Regression {
+impl DeepMethod for Regression {
     fn learning_rate(&self, epoch: usize, epochs: usize) -> f64 {
         stepped(self.settings.learning_rate, epoch, epochs)
     }
