@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::{command, isolation};
 
@@ -81,7 +81,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Verify(args) => command::verify::run(&args),
         Command::Coefficients(args) => command::coefficients::run(&args),
         Command::Doctor(args) => command::doctor::run(&args),
-        Command::Completions(args) => command::completions::run(&args),
-        Command::Man(args) => command::man::run(&args),
+        Command::Completions(args) => command::completions::run(&args, Cli::command()),
+        Command::Man(args) => command::man::run(&args, Cli::command()),
     }
 }

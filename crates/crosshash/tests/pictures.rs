@@ -385,7 +385,7 @@ fn real_networks_agree_with_another_implementation() {
         runtimes.into_iter().enumerate().filter(|(k, r)| *k == 0 || r.is_some())
     {
         let onnxruntime = onnxruntime.1;
-        let by = if onnxruntime.is_some() { "onnxruntime" } else { "rten" };
+        let by = if onnxruntime.is_some() { "onnxruntime" } else { "built in" };
         let weights =
             Weights { folders: vec![PathBuf::from(weights.clone())], onnxruntime };
         let lite0 = backbone::open("efficientnet-lite0", &weights).unwrap();

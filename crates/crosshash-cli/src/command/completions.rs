@@ -4,10 +4,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::CommandFactory as _;
 use clap_complete::{Shell, generate};
-
-use crate::cli::Cli;
 
 /// Print completions of the command line for a shell.
 #[derive(clap::Args)]
@@ -20,9 +17,9 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args, mut program: clap::Command) -> Result<ExitCode> {
     let mut out = Vec::new();
-    generate(args.shell, &mut Cli::command(), "crosshash", &mut out);
+    generate(args.shell, &mut program, "crosshash", &mut out);
     std::io::stdout().lock().write_all(&out)?;
     Ok(ExitCode::SUCCESS)
 }

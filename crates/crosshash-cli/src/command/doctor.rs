@@ -127,7 +127,7 @@ fn self_test() -> Result<()> {
         |name: &str, width, form| SynthModality { name: name.to_owned(), width, form };
     let spec = SynthSpec {
         first: 0,
-        items: 800,
+        items: 400,
         labels: 8,
         per_item: 2.0,
         noise: 0.5,
@@ -138,7 +138,7 @@ fn self_test() -> Result<()> {
         ],
     };
     synth::synth(&spec, &data, &|_| {})?;
-    let set = ["hidden=64", "hidden_sparse=64", "epochs=8", "learning_rate=0.05"];
+    let set = ["hidden=64", "hidden_sparse=64", "epochs=5", "learning_rate=0.05"];
     let code = train::run(&train::Args {
         data,
         out: run.clone(),

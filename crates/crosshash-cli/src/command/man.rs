@@ -5,11 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::CommandFactory as _;
 use clap_mangen::Man;
 use crosshash_codes::write::atomically;
 
-use crate::cli::Cli;
 use crate::progress::say;
 
 /// Print the manual page, or write the pages of all commands.
@@ -23,8 +21,7 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let mut program = Cli::command();
+pub(crate) fn run(args: &Args, mut program: clap::Command) -> Result<ExitCode> {
     program.build();
     match &args.out {
         None => {

@@ -45,6 +45,8 @@ encodes new pictures with the existing model; --retrain trains again.";
 
 /// The smallest number of items that can be trained on and evaluated.
 const FEWEST: usize = 20;
+/// The smallest database for which the share of queries that find their item is reported.
+const FEW_TO_FIND: u64 = 50;
 /// The backbone that is fetched.
 const BACKBONE: &str = "efficientnet-lite0";
 /// The built-in backbone.
@@ -351,11 +353,14 @@ fn summarise(run: &Path) -> Result<()> {
         else {
             continue;
         };
+        if of < FEW_TO_FIND {
+            continue; // the first 10 of so few say nothing
+        }
         say(format!(
             "{from} -> {to}: {:.0} % of held-out queries find their own item among the first 10 of {of} \
              (chance {:.0} %)",
             100.0 * found,
-            100.0 * (10.0 / of.max(10) as f64)
+            1000.0 / of as f64
         ));
     }
     Ok(())
@@ -466,7 +471,7 @@ impl Args {
 /// Prints a step as the command that does it.
 fn step(words: &[String]) {
     let quoted = |word: &String| {
-        let plain = |c: char| c.is_alphanumeric() || "-_./=:,".contains(c);
+        let plain = |c: char| c.is_alphanumeric() || "-_./=:,+".contains(c);
         if word.chars().all(plain) { word.clone() } else { format!("'{word}'") }
     };
     let words: Vec<String> = words.iter().map(quoted).collect();

@@ -423,7 +423,7 @@ impl<'a> Draft<'a> {
         };
         let column = Some(Many::One("class".to_owned()));
         *labels = Some(LabelSource { column, ..LabelSource::default() });
-        let text = Some(Many::One("class".to_owned()));
+        let text = Some(Many::One("text".to_owned()));
         self.modality
             .insert("text".into(), ModalitySource { text, ..ModalitySource::default() });
         Ok(())
