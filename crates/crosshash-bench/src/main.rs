@@ -9,6 +9,7 @@ mod dcmh;
 mod eval;
 mod features;
 mod peer;
+mod python;
 mod reproduce;
 mod search;
 mod serve;
@@ -45,6 +46,7 @@ enum Command {
     Dcmh(dcmh::Args),
     Eval(eval::Args),
     Features(features::Args),
+    Python(python::Args),
     Train(train::Args),
     Typed(typed::Args),
     Search(search::Args),
@@ -67,6 +69,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Dcmh(args) => dcmh::run(&args),
         Command::Eval(args) => eval::run(&args),
         Command::Features(args) => features::run(&args),
+        Command::Python(args) => python::run(&args),
         Command::Train(args) => train::run(&args),
         Command::Typed(args) => typed::run(&args),
         Command::Search(args) => search::run(&args),

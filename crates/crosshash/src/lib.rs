@@ -79,6 +79,7 @@ pub mod method;
 mod model;
 pub mod network;
 mod optimise;
+pub mod payload;
 pub mod prepare;
 #[cfg(test)]
 mod proptests;
@@ -107,6 +108,7 @@ pub use query::{
     QueryWords, UnknownWord,
 };
 pub use run_dir::{
-    CodedModality, DirectionReport, FileStamp, HistoryTable, RunDir, RunReport, Subset,
+    CodedModality, CompleteProgress, DirectionReport, FileStamp, FinishedTraining,
+    HistoryTable, RunDir, RunReport, Subset,
 };
 pub use user_eval::add_user_metrics;

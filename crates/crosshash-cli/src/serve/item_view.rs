@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::error::{ApiError, ApiResult};
 use super::fields::to_json;
-use super::payload::DisplayFields;
 use super::run::ServedModel;
+use crosshash::payload::DisplayFields;
 
 /// What an item shows.
 pub(crate) struct ItemView {

@@ -17,10 +17,10 @@ use super::body;
 use super::error::{ApiError, ApiResult};
 use super::item_view::{ItemView, find, from_hex};
 use super::modality_index::ModalityIndex;
-use super::payload::{DisplayFields, Payload, Source};
 use super::query::{self, ItemId, accepted_kinds, encode, index};
 use super::run::ServedModel;
 use super::state::App;
+use crosshash::payload::{DisplayFields, Payload, Source};
 
 /// Maximum length of an id in bytes.
 const MAX_ID: usize = 512;

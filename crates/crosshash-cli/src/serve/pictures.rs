@@ -15,10 +15,10 @@ use super::body;
 use super::error::{ApiError, ApiResult};
 use super::item_view::find;
 use super::items::named;
-use super::payload;
 use super::run::ServedModel;
 use super::state::App;
 use super::thumbnail;
+use crosshash::payload;
 
 /// Maximum bytes of cached thumbnails.
 const CACHE_BYTES: usize = 64 << 20;

@@ -24,11 +24,13 @@
 //! the file and never copied into another file.
 
 mod batch;
+mod change;
 mod fields;
 mod file;
 mod log;
 mod manifest;
 mod memory;
+mod memory_index;
 mod merge;
 mod part;
 mod ranked;
@@ -42,6 +44,7 @@ mod writer;
 pub use batch::{HIDDEN, ItemBatch, SEED};
 pub use fields::{Counts, FieldCounts};
 pub use manifest::is_index;
+pub use memory_index::MemoryIndex;
 pub use ranked::{CANDIDATES, Ranking};
 pub use search::Found;
 pub use snapshot::{Info, Snapshot};

@@ -15,6 +15,7 @@
 //! Every file is written atomically: it is complete or absent.
 
 mod codes;
+mod complete;
 mod history;
 mod report;
 
@@ -26,6 +27,7 @@ use crosshash_codes::write::atomically;
 use serde::{Deserialize, Serialize};
 
 pub use codes::{CodedModality, Subset};
+pub use complete::{CompleteProgress, FinishedTraining};
 pub use history::HistoryTable;
 pub use report::{DirectionReport, RunReport};
 

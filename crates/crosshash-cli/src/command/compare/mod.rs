@@ -7,7 +7,7 @@ mod trial;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{ExitCode, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 use crosshash::Config;
@@ -15,7 +15,7 @@ use crosshash::method::{self, Entry, METHODS};
 
 use crate::data_args::DataArgs;
 use crate::progress::say;
-use crate::{file, interrupt};
+use crate::{file, interrupt, program};
 pub(crate) use table::{Row, Table};
 pub(crate) use trial::Trial;
 
@@ -186,7 +186,7 @@ fn train(args: &Args, config: &Config, path: &Path) -> Result<Option<Trial>> {
     let file = path.with_extension("toml");
     file::write(&file, &config.to_toml()?)?;
     let threads = rayon::current_num_threads().to_string();
-    let mut child = Command::new(std::env::current_exe()?);
+    let mut child = program::command()?;
     child.args(["--threads", &threads, "compare"]).arg(&args.data);
     child.arg("--out").arg(&args.out).arg("--config").arg(&file).arg("--trial").arg(path);
     if let Some(root) = &args.root {

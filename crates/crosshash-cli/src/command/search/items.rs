@@ -9,7 +9,7 @@ use crosshash_codes::segments::{Found, Snapshot};
 use crate::progress::say;
 use crate::serve::content::DatasetContent;
 use crate::serve::fields::PayloadFields;
-use crate::serve::payload::DisplayFields;
+use crosshash::payload::DisplayFields;
 
 /// The content of the items of one modality.
 pub(super) struct Content {
