@@ -79,9 +79,20 @@ impl Progress {
         let more = more();
         let more = if more.is_empty() { more } else { format!("; {more}") };
         say(format!(
-            "{}: {done} of {} in {seconds:.0} s, {rate:.0}/s, {left:.0} s left{more}",
-            self.what, self.total
+            "{}: {done} of {} in {seconds:.0} s, {}, {left:.0} s left{more}",
+            self.what,
+            self.total,
+            pace(rate)
         ));
+    }
+}
+
+/// Items per second, or seconds per item if one takes longer than a second.
+fn pace(rate: f64) -> String {
+    if rate >= 1.0 {
+        format!("{rate:.0}/s")
+    } else {
+        format!("{:.1} s each", 1.0 / rate.max(1e-9))
     }
 }
 
@@ -98,4 +109,16 @@ pub fn say(line: impl std::fmt::Display) {
     use std::io::Write as _;
     // A closed stderr must not stop the work.
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pace;
+
+    #[test]
+    fn slow_work_is_shown_in_seconds_per_item() {
+        assert_eq!(pace(1234.4), "1234/s");
+        assert_eq!(pace(1.0), "1/s");
+        assert_eq!(pace(0.2), "5.0 s each");
+    }
 }
