@@ -148,7 +148,8 @@ fn print(
 ) -> Result<()> {
     let mut out = std::io::stdout().lock();
     if args.json {
-        let all = json!({ "items": items, "queries": queries, "rows": rows, "missing": missing });
+        let all =
+            json!({ "items": items, "queries": queries, "rows": rows, "missing": missing });
         writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
         return Ok(());
     }
@@ -170,7 +171,11 @@ fn print(
         )?;
     }
     let large = |row: &Measured| Some((row.large_search?, row.large_encode?));
-    writeln!(out, "\n{} codes, {BATCHES} batches of 1,000 queries; rows of {WIDTH}", args.items)?;
+    writeln!(
+        out,
+        "\n{} codes, {BATCHES} batches of 1,000 queries; rows of {WIDTH}",
+        args.items
+    )?;
     for row in rows {
         let Some((search, encode)) = large(row) else { continue };
         write!(out, "{:<34} search {search:.3} s, encode {encode:.2} s", row.who)?;
@@ -205,7 +210,8 @@ fn prepare(args: &Args, folder: &Path) -> Result<(usize, usize)> {
         Some(path) => data::open(path, args.root.as_deref())?.dataset,
     };
     let (image, text) = (dataset.modality(&args.image)?, dataset.modality(&args.text)?);
-    let (Features::Dense(rows), Features::Text(texts)) = (image.features(), text.features())
+    let (Features::Dense(rows), Features::Text(texts)) =
+        (image.features(), text.features())
     else {
         bail!("--image and --text: dense features and texts are needed");
     };

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use crosshash::data::{LoadedDataset, Split};
-use crosshash::train::{self, Epoch, Step, TrainingSession, Validation};
+use crosshash::train::{self, Epoch, Step, TrainingSession};
 use crosshash::{Config, HistoryTable, Model, RunDir};
 use serde::{Deserialize, Serialize};
 

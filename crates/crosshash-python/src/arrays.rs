@@ -60,7 +60,9 @@ pub(crate) fn bytes(
 /// Packed codes, one row each, lowest bit first. Codes whose length is a multiple of 64 are not copied.
 pub(crate) fn codes(array: &Bound<'_, PyArray2<u8>>, bits: usize) -> PyResult<Codes> {
     let bits = Bits::new(bits).or_raise()?;
-    let [rows, width] = array.dims().into_pattern();
+    let &[rows, width] = array.shape() else {
+        return Err(invalid("codes are a matrix"));
+    };
     if width != bits.bytes() {
         return Err(invalid(format!(
             "codes of {bits} bits are rows of {} bytes, not {width}",

@@ -4,8 +4,9 @@
 
 use std::ptr::NonNull;
 
+use arrow_array::array::AnyDictionaryArray as _;
 use arrow_array::cast::AsArray as _;
-use arrow_array::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::types::{
     Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
@@ -31,7 +32,7 @@ pub(crate) fn read_arrow<'py>(
     // SAFETY: a capsule of this name contains a valid ArrowArrayStream; `from_raw` moves it out and
     // leaves a released one, as the interface demands of a consumer.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
-    let reader = ArrowArrayStreamReader::try_new(stream).map_err(fault)?;
+    let reader = RecordBatchStreamReader::try_new(stream).map_err(fault)?;
     let schema = reader.schema();
     let batches = reader.collect::<Result<Vec<RecordBatch>, _>>().map_err(fault)?;
     let mut all = Vec::new();

@@ -76,7 +76,9 @@ pub(crate) fn extract_arrays<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let mut all = Vec::with_capacity(pictures.len());
     for (nth, array) in pictures.iter().enumerate() {
-        let [height, width, channels] = array.dims().into_pattern();
+        let &[height, width, channels] = array.shape() else {
+            return Err(invalid("pictures have three dimensions"));
+        };
         if channels != 3 || height == 0 || width == 0 {
             return Err(invalid(format!(
                 "picture {nth} is {height} x {width} x {channels}; expected height x width x 3"

@@ -192,7 +192,7 @@ impl Dataset {
         }
         let dataset =
             work::short(py, || data::Dataset::new(name, label_names, all).or_raise())?;
-        let mut part = |name: &str| split.get(name).map(SplitPart::selection);
+        let part = |name: &str| split.get(name).map(SplitPart::selection);
         let spec = SplitSpec {
             seed,
             stratify,
@@ -251,8 +251,8 @@ impl Dataset {
     }
 
     #[getter]
-    fn path(&self) -> Option<PathBuf> {
-        self.place.as_ref().map(|(path, _)| path.clone())
+    fn path(&self) -> Option<String> {
+        self.place.as_ref().map(|(path, _)| path.display().to_string())
     }
 
     #[getter]

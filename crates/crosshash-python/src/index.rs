@@ -283,10 +283,10 @@ impl Index {
 
     /// The folder, if there is one.
     #[getter]
-    fn path(&self) -> Option<PathBuf> {
+    fn path(&self) -> Option<String> {
         match &self.0 {
             Store::Memory(_) => None,
-            Store::Disk(index) => Some(index.folder().to_owned()),
+            Store::Disk(index) => Some(index.folder().display().to_string()),
         }
     }
 

@@ -52,7 +52,9 @@ mod _crosshash {
     #[pymodule_export]
     use super::work::panic_for_test;
 
-    #[pymodule_export]
-    #[pyo3(name = "__version__")]
-    const VERSION: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_init]
+    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        use pyo3::types::PyModuleMethods as _;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
 }

@@ -188,10 +188,10 @@ impl Model {
             let folder = tempfile::tempdir()?;
             self.encoder.model().save(folder.path()).or_raise()?;
             let mut files = Vec::new();
-            for entry in std::fs::read_dir(folder.path())? {
+            for entry in fs_err::read_dir(folder.path())? {
                 let entry = entry?;
                 let name = entry.file_name().to_string_lossy().into_owned();
-                files.push((name, std::fs::read(entry.path())?));
+                files.push((name, fs_err::read(entry.path())?));
             }
             files.sort();
             Ok(files)
@@ -212,7 +212,7 @@ impl Model {
                 if name.contains(['/', '\\']) {
                     return Err(invalid(format!("{name:?} is not the name of a file")));
                 }
-                std::fs::write(folder.path().join(name), bytes)?;
+                fs_err::write(folder.path().join(name), bytes)?;
             }
             let model = crosshash::Model::load(folder.path()).or_raise()?;
             let weights = WeightPaths::default().weights();

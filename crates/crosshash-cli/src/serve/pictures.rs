@@ -136,7 +136,7 @@ fn make(
     let file = if payload.is_empty() {
         model.shown.picture(modality, id)
     } else {
-        payload::picture(payload).map(|file| file.map(<[u8]>::to_vec))
+        payload::picture(payload).map(|file| file.map(<[u8]>::to_vec)).map_err(Into::into)
     };
     let file = file.map_err(|err| ApiError::internal(format!("{err:#}")))?;
     let made = file.map(|file| match size {
