@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result, bail};
 use crosshash::backbone::{self, Weights};
 use crosshash::data::{self, Features};
 use crosshash::extract::{Extraction, extract};
+use crosshash::isolate::{WorkerPool, WorkerSettings};
 use crosshash::picture::{Channels, Layout, Limits, Resize};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -29,8 +30,12 @@ const BATCH: usize = 8;
 const EXAMPLES: &str = "\
 Examples:
   Both runtimes against Python (python3 -m pip install onnxruntime pillow):
-    crosshash --threads 2 bench features PATH/sketchy125_128px.zip --under photo \\
-      --weights PATH --onnxruntime SITE-PACKAGES/onnxruntime";
+    crosshash-bench --threads 2 features PATH/sketchy125_128px.zip --under photo \\
+      --weights PATH --onnxruntime SITE-PACKAGES/onnxruntime
+
+  The cost of decoding in worker processes (compare both):
+    crosshash-bench features PATH/photos.zip --weights PATH --no-peer
+    crosshash-bench features PATH/photos.zip --weights PATH --no-peer --isolated";
 
 /// Compare feature extraction with onnxruntime in Python.
 #[derive(clap::Args)]
@@ -50,6 +55,9 @@ pub(crate) struct Args {
     /// Number of rounds; each measures every competitor once.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
+    /// Decode in worker processes, as the program does.
+    #[arg(long)]
+    isolated: bool,
     /// Do not run the Python peer.
     #[arg(long)]
     no_peer: bool,
@@ -124,7 +132,12 @@ fn measure(args: &Args) -> Result<Measured> {
     let features = Features::Pictures(pictures(args)?);
     let clock = Instant::now();
     let now = || clock.elapsed().as_secs_f64();
-    let how = Extraction { now: &now, ..Extraction::new(&loaded) };
+    let mut how = Extraction { now: &now, ..Extraction::new(&loaded) };
+    if args.isolated {
+        let program = std::env::current_exe()?;
+        how.decoder =
+            WorkerPool::new(WorkerSettings::new(program, ["decode-worker"])).into();
+    }
     let few: Vec<usize> = (0..features.len().min(BATCH)).collect();
     extract(&how, &features.select(&few), &|_| {})?; // warms up
     let progress = Progress::new("extracting", features.len());
@@ -156,6 +169,7 @@ fn child(args: &Args, library: &Path) -> Result<Measured> {
     for folder in &args.weight_paths.weights {
         arguments.extend(["--weights".into(), text(folder)]);
     }
+    arguments.extend(args.isolated.then(|| "--isolated".to_owned()));
     arguments.push(text(&args.place));
     this_program(&arguments)
 }

@@ -4,6 +4,7 @@
 //! are the scripts in `peers/`. `crosshash-bench program ...` runs the program `crosshash` itself:
 //! benchmarks that need a server start it this way.
 
+mod attack;
 mod coefficients;
 mod dcmh;
 mod eval;
@@ -42,6 +43,7 @@ struct Cli {
 /// The benchmarks; each has its own file.
 #[derive(Subcommand)]
 enum Command {
+    Attack(attack::Args),
     Coefficients(coefficients::Args),
     Dcmh(dcmh::Args),
     Eval(eval::Args),
@@ -59,12 +61,17 @@ fn main() -> ExitCode {
     if arguments.get(1).is_some_and(|first| first == "program") {
         return crosshash_cli::main_from(arguments.into_iter().skip(1));
     }
+    // A server of a benchmark starts its decoders through this program.
+    if arguments.get(1).is_some_and(|first| first == "decode-worker") {
+        return crosshash_cli::main_from(arguments);
+    }
     crosshash_cli::exit_code("crosshash-bench", run(Cli::parse()))
 }
 
 fn run(cli: Cli) -> Result<ExitCode> {
     crosshash_cli::set_threads(cli.threads)?;
     match cli.command {
+        Command::Attack(args) => attack::run(&args),
         Command::Coefficients(args) => coefficients::run(&args),
         Command::Dcmh(args) => dcmh::run(&args),
         Command::Eval(args) => eval::run(&args),

@@ -473,6 +473,7 @@ fn by_items(args: &Args) -> Result<()> {
             |name: &str, width, form| SynthModality { name: name.into(), width, form };
         let spec = SynthSpec {
             items: n,
+            first: 0,
             labels: LABELS,
             per_item: 2.5,
             noise: 1.0,

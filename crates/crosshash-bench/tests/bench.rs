@@ -18,7 +18,9 @@ fn bench(args: &[&str]) -> String {
 
 #[test]
 fn help_has_examples() {
-    for name in ["coefficients", "eval", "search", "serve", "train", "features", "dcmh"] {
+    for name in
+        ["attack", "coefficients", "eval", "search", "serve", "train", "features", "dcmh"]
+    {
         let text = bench(&[name, "--help"]);
         assert!(text.contains(&format!("crosshash-bench {name}")), "{name}: {text}");
     }
@@ -54,6 +56,38 @@ fn search_without_a_peer() {
     let of = |name: &str| rows.iter().filter(|row| row["index"] == name).count();
     assert_eq!((of("scan"), of("mih"), of("auto"), of("mih-lean")), (4, 4, 4, 4));
     assert!(rows[0]["memory_gb_per_s"].as_f64().unwrap() > 0.0);
+}
+
+/// More rounds: `cargo run --release -p crosshash-bench -- serve --items 0 --kills 60`.
+#[test]
+fn kill_9_keeps_codes_outputs_words_and_content_together() {
+    let report = bench(&["serve", "--items", "0", "--kills", "3", "--json"]);
+    let kills = &serde_json::from_str::<Value>(&report).unwrap()["kills"];
+    for count in ["acknowledged", "compared", "found_at_once"] {
+        assert!(kills[count].as_u64().unwrap() > 20, "{report}");
+    }
+}
+
+#[test]
+fn inserts_are_found_at_once() {
+    let report = bench(&["serve", "--items", "0", "--inserts", "1000", "--json"]);
+    let inserts = &serde_json::from_str::<Value>(&report).unwrap()["inserts"];
+    for value in ["items_per_second", "keyword_bytes_per_item", "after_insert_p50_ms"] {
+        assert!(inserts[value].as_f64().unwrap() > 0.0, "{report}");
+    }
+}
+
+/// A bounded part of the attack; `crosshash-bench attack` runs all of it.
+#[test]
+fn the_attack_finds_no_fault() {
+    let args = ["attack", "--json", "--only", "pictures,schema,kill,flips"];
+    let bounds = ["--rounds", "4", "--flips", "100", "--requests", "400"];
+    let report: Value =
+        serde_json::from_str(&bench(&[&args[..], &bounds[..]].concat())).unwrap();
+    for part in ["pictures", "schema", "kill", "flips"] {
+        assert_eq!(report[part]["faults"], json!([]), "{part}: {report}");
+    }
+    assert!(report["kill"]["figures"]["acknowledged"].as_u64().unwrap() > 0, "{report}");
 }
 
 #[test]

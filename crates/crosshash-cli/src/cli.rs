@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::command;
+use crate::{command, isolation};
 
 /// Cross-modal hashing: train, evaluate and search short binary codes of pictures, texts, sketches
 /// and other labelled data.
 #[derive(Parser)]
 #[command(
     name = "crosshash",
-    version,
+    version = env!("CROSSHASH_VERSION"),
     propagate_version = true,
     arg_required_else_help = true
 )]
@@ -29,6 +29,7 @@ pub(crate) struct Cli {
 /// The subcommands; each has its own file in `command/`.
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    Start(Box<command::start::Args>),
     Demo(Box<command::demo::Args>),
     Data(command::data::Args),
     Train(command::train::Args),
@@ -43,13 +44,26 @@ pub(crate) enum Command {
     Index(command::index::Args),
     Search(command::search::Args),
     Serve(Box<command::serve::Args>),
+    Verify(command::verify::Args),
     Coefficients(command::coefficients::Args),
+    Doctor(command::doctor::Args),
+    Completions(command::completions::Args),
+    Man(command::man::Args),
+    /// Decode pictures for the process that started this one.
+    #[command(name = isolation::WORKER, hide = true)]
+    DecodeWorker,
 }
 
 /// Runs the subcommand.
 pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
+    if matches!(cli.command, Command::DecodeWorker) {
+        return isolation::work();
+    }
     crate::set_threads(cli.threads)?;
+    isolation::install(matches!(cli.command, Command::Serve(_) | Command::Demo(_)));
     match cli.command {
+        Command::Start(args) => command::start::run(&args),
+        Command::DecodeWorker => isolation::work(),
         Command::Demo(args) => command::demo::run(&args),
         Command::Data(args) => command::data::run(&args),
         Command::Train(args) => command::train::run(&args),
@@ -64,6 +78,10 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         Command::Index(args) => command::index::run(&args),
         Command::Search(args) => command::search::run(&args),
         Command::Serve(args) => command::serve::run(&args),
+        Command::Verify(args) => command::verify::run(&args),
         Command::Coefficients(args) => command::coefficients::run(&args),
+        Command::Doctor(args) => command::doctor::run(&args),
+        Command::Completions(args) => command::completions::run(&args),
+        Command::Man(args) => command::man::run(&args),
     }
 }

@@ -15,6 +15,7 @@ pub mod file;
 pub mod fit;
 mod grid;
 pub mod interrupt;
+mod isolation;
 mod mean;
 pub mod memory;
 mod npz;

@@ -14,6 +14,11 @@ pub fn set(command: Vec<OsString>) {
     let _ = COMMAND.set(command);
 }
 
+/// The command that was set.
+pub(crate) fn given() -> Option<&'static [OsString]> {
+    COMMAND.get().map(Vec::as_slice)
+}
+
 /// The command that starts this program, without arguments.
 pub(crate) fn command() -> Result<Command> {
     match COMMAND.get().and_then(|command| command.split_first()) {

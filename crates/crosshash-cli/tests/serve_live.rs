@@ -1,4 +1,5 @@
-//! `crosshash serve` while things happen to it: inserts, reloads, signals, kill -9.
+//! `crosshash serve` while things happen to it: inserts, reloads, signals. For kill -9, see the tests of
+//! `crosshash-bench`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -6,8 +7,8 @@ mod serving;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crosshash_codes::format::CodeFile;
@@ -196,7 +197,7 @@ fn a_new_run_is_taken_over_and_no_request_is_dropped() {
     assert_eq!(item(&mut client, "after")["text"], "still here");
 }
 
-/// Copies model, codes and report of a run over those of another one.
+/// Copies the files of a run over those of another one, the checksums last.
 fn put_in_place(from: &Path, to: &Path) {
     for name in ["model.safetensors", "model.json", "config.toml", "history.csv"] {
         fs_err::copy(from.join(name), to.join(name)).unwrap();
@@ -206,7 +207,9 @@ fn put_in_place(from: &Path, to: &Path) {
         let path = entry.unwrap().path();
         fs_err::copy(&path, to.join("codes").join(path.file_name().unwrap())).unwrap();
     }
-    fs_err::copy(from.join("report.json"), to.join("report.json")).unwrap();
+    for name in ["report.json", "run.json", "convergence.svg", "checksums.json"] {
+        fs_err::copy(from.join(name), to.join(name)).unwrap();
+    }
 }
 
 /// A model is replaced by another one and comes back; after every restart all that was
@@ -294,95 +297,6 @@ fn index(folder: &Path) {
     Writer::create_with(folder, new).unwrap().insert(CodeFile::new(codes)).unwrap();
 }
 
-/// The stored outputs of an item are the signs of its code.
-fn agrees(client: &mut Client, id: u64, item: &[u8]) {
-    let item: Value = serde_json::from_slice(item).unwrap();
-    let body = json!({"query": {"code": item["code"]}, "filter": format!("id = {id}")});
-    let found = json(200, client.json("POST", "/v1/search", &body.to_string()));
-    assert_eq!(found["rank"], "outputs");
-    assert!((found["hits"][0]["score"].as_f64().unwrap() - 1.0).abs() < 1e-6, "{found}");
-}
-
-/// Inserts from several connections, kill -9 at any moment: acknowledged changes persist. More
-/// rounds by CROSSHASH_KILLS.
-#[test]
-fn kill_9_under_inserts_loses_nothing_acknowledged() {
-    let dir = tempfile::tempdir().unwrap();
-    let place = dir.path().join("index");
-    index(&place);
-    let rounds: u64 = std::env::var("CROSSHASH_KILLS").map_or(4, |n| n.parse().unwrap());
-    // id -> the text that was acknowledged last, none if its deletion was; and what was on its way
-    let told: Arc<Mutex<BTreeMap<u64, Option<String>>>> = Arc::default();
-    let pending: Arc<Mutex<BTreeMap<u64, Vec<Option<String>>>>> = Arc::default();
-    let mut acknowledged = 0;
-    for round in 0..=rounds {
-        let mut server = Server::start(&place, &[]);
-        let mut client = server.client();
-        for (id, text) in told.lock().unwrap().iter_mut() {
-            let reply = client.get(&format!("/v1/items/{id}")).unwrap();
-            let now = match reply.status {
-                200 => Some(
-                    serde_json::from_slice::<Value>(&reply.body).unwrap()["text"]
-                        .as_str()
-                        .unwrap()
-                        .to_owned(),
-                ),
-                _ => None,
-            };
-            let maybe = pending.lock().unwrap().remove(id).unwrap_or_default();
-            assert!(
-                now == *text || maybe.contains(&now),
-                "round {round}: {id} is {now:?}, acknowledged was {text:?}"
-            );
-            *text = now;
-            if text.is_some() {
-                agrees(&mut client, *id, &reply.body);
-            }
-        }
-        pending.lock().unwrap().clear();
-        if round == rounds {
-            break;
-        }
-        let address = server.addr;
-        let threads: Vec<_> = (0..4_u64)
-            .map(|thread| {
-                let (told, pending) = (Arc::clone(&told), Arc::clone(&pending));
-                std::thread::spawn(move || {
-                    let mut client = Client::new(address);
-                    let mut done = 0;
-                    for n in 0.. {
-                        // ids of its own, again and again
-                        let id = 10_000 + thread * 1000 + (round * 7 + n) % 50;
-                        let text = (n % 5 != 4).then(|| format!("round {round}, {n}"));
-                        pending.lock().unwrap().entry(id).or_default().push(text.clone());
-                        told.lock().unwrap().entry(id).or_default();
-                        let reply = match &text {
-                            Some(text) => {
-                                let item = json!({"id": id, "code": format!("{:016x}", id * n), "text": text});
-                                client.json("POST", "/v1/items", &json!({"modality": "items", "items": [item]}).to_string())
-                            }
-                            None => client.json("DELETE", "/v1/items", &json!({"modality": "items", "ids": [id]}).to_string()),
-                        };
-                        let Ok(reply) = reply else { break };
-                        assert!(reply.status < 300, "{}", reply.text());
-                        told.lock().unwrap().insert(id, text);
-                        pending.lock().unwrap().remove(&id);
-                        done += 1;
-                    }
-                    done
-                })
-            })
-            .collect();
-        std::thread::sleep(Duration::from_millis(300 + 137 * round));
-        server.child.kill().unwrap(); // SIGKILL
-        server.child.wait().unwrap();
-        acknowledged +=
-            threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>();
-    }
-    assert!(acknowledged > 10 * rounds, "{acknowledged} in {rounds} rounds");
-    assert!(told.lock().unwrap().len() > 50);
-}
-
 #[test]
 fn several_models_and_an_index_at_once() {
     let (dir, _run) = run();
@@ -414,7 +328,10 @@ fn several_models_and_an_index_at_once() {
         "query: codes only is an index without a model; query it by code or by item"
     );
     let named = refused(400, client.json("POST", "/v1/items", &json!({"modality": "items", "items": [{"id": "x", "code": "00000000000000ff"}]}).to_string()));
-    assert_eq!(named, "items[0].id: ids of this index are whole numbers");
+    assert_eq!(
+        named,
+        "items[0].id: ids of this index are whole numbers without leading zeros"
+    );
     let words = json(
         200,
         client.json(

@@ -7,8 +7,6 @@ mod serving;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use crosshash::data::{Analyser, Analysis, emoji};
 use crosshash_codes::Bits;
@@ -224,6 +222,66 @@ fn unknown_words_are_reported() {
     assert_eq!(found["notice"]["code"], "no_words");
 }
 
+/// Twenty everyday words that no item contains get the notice, with close spellings where there are any, and
+/// no result is shown with confidence. "Germany" is the name of a flag.
+#[test]
+fn everyday_words_of_no_item_get_the_notice() {
+    let words = [
+        ("kitten", None),
+        ("bycicle", Some("bicycle")),
+        ("puddle", None),
+        ("sofa", None),
+        ("laptopp", Some("laptop")),
+        ("umbrela", Some("umbrella")),
+        ("elefant", Some("elephant")),
+        ("choclate", Some("chocolate")),
+        ("giraff", Some("giraffe")),
+        ("helicoptor", Some("helicopter")),
+        ("fridge", None),
+        ("toddler", None),
+        ("lawnmower", None),
+        ("spagetti", Some("spaghetti")),
+        ("armchair", None),
+        ("sandwhich", Some("sandwich")),
+        ("guittar", Some("guitar")),
+        ("skyscrapper", None),
+        ("unicron", Some("unicorn")),
+        ("wallpaper", None),
+    ];
+    let (_dir, run) = run();
+    let server = Server::start(&run, &[]);
+    let mut client = server.client();
+    let known = terms();
+    for (word, wanted) in words {
+        assert!(!known.contains_key(word), "{word} occurs in an item");
+        for target in ["picture", "words"] {
+            let found =
+                search(&mut client, &json!({"query": {"text": word}, "target": target}));
+            assert_eq!(found["notice"]["code"], "unknown_words", "{word}: {found}");
+            assert_eq!(found["matching_some"], 0, "{word}");
+            for hit in found["hits"].as_array().unwrap() {
+                assert_eq!(
+                    (&hit["weak"], &hit["reason"]),
+                    (&json!(true), &json!([])),
+                    "{word}"
+                );
+            }
+            let similar = &found["query"]["words"]["unknown"][0]["similar"];
+            let similar: Vec<&str> = similar
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|word| word.as_str().unwrap())
+                .collect();
+            assert!(similar.iter().all(|word| known.contains_key(*word)), "{similar:?}");
+            assert!(
+                wanted.is_none_or(|wanted| similar.contains(&wanted)),
+                "{word}: {similar:?}"
+            );
+        }
+    }
+}
+
 /// Writes a calibration into the report of a run: texts are weak from a distance to pictures on.
 fn calibrate(run: &Path, weak_from: u32) {
     let path = run.join("report.json");
@@ -294,124 +352,6 @@ fn with_word(client: &mut Client, word: &str) -> Vec<String> {
     let found = search(client, &body);
     assert_eq!(found["matching"], found["hits"].as_array().unwrap().len());
     ids(&found)
-}
-
-/// An item by its id: code and text.
-fn item(client: &mut Client, id: u64) -> Option<(String, String)> {
-    let reply = client.get(&format!("/v1/items/{id}")).unwrap();
-    let value: Value = serde_json::from_slice(&reply.body).unwrap();
-    let text = |field: &str| value[field].as_str().unwrap().to_owned();
-    (reply.status == 200).then(|| (text("code"), text("text")))
-}
-
-/// Texts of every id that were ever sent, and the last acknowledged change.
-#[derive(Default)]
-struct Sent {
-    texts: BTreeMap<u64, Vec<String>>,
-    acknowledged: BTreeMap<u64, Option<String>>,
-    pending: BTreeMap<u64, Vec<Option<String>>>,
-}
-
-/// Inserts, replaces and deletes until the server is gone; an acknowledged item is found by its
-/// words at once.
-fn change_items(mut client: Client, thread: u64, round: u64, sent: &Mutex<Sent>) -> u64 {
-    let mut done = 0;
-    for n in 0.. {
-        let id = 10_000 + thread * 1000 + (round * 7 + n) % 20;
-        let text = (n % 5 != 4).then(|| format!("common word{round}x{thread}x{n}"));
-        {
-            let mut sent = sent.lock().unwrap();
-            sent.pending.entry(id).or_default().push(text.clone());
-            sent.acknowledged.entry(id).or_default();
-            sent.texts.entry(id).or_default().extend(text.clone());
-        }
-        let reply = match &text {
-            Some(text) => put(&mut client, id, text),
-            None => {
-                let body = json!({"modality": "items", "ids": [id]});
-                client.json("DELETE", "/v1/items", &body.to_string())
-            }
-        };
-        let Ok(reply) = reply else { break };
-        assert!(reply.status < 300, "{}", reply.text());
-        let mut now = sent.lock().unwrap();
-        now.acknowledged.insert(id, text.clone());
-        now.pending.remove(&id);
-        drop(now);
-        done += 1;
-        let Some(text) = text.filter(|_| n % 3 == 0) else { continue };
-        let word = text.strip_prefix("common ").unwrap();
-        let body = json!({"query": {"text": word}, "target": "items", "by": "words"});
-        let Ok(reply) = client.json("POST", "/v1/search", &body.to_string()) else { break };
-        assert_eq!(reply.status, 200, "{}", reply.text());
-        let found: Value = serde_json::from_slice(&reply.body).unwrap();
-        assert_eq!(ids(&found), [id.to_string()], "found by its words when acknowledged");
-    }
-    done
-}
-
-/// Inserts from several connections, kill -9 at any moment: words, codes and payload agree after every
-/// restart. More rounds by CROSSHASH_KILLS.
-#[test]
-fn kill_9_keeps_words_codes_and_payload_together() {
-    let dir = tempfile::tempdir().unwrap();
-    let place = dir.path().join("index");
-    index(&place);
-    let rounds: u64 = std::env::var("CROSSHASH_KILLS").map_or(3, |n| n.parse().unwrap());
-    let sent: Arc<Mutex<Sent>> = Arc::default();
-    let mut acknowledged = 0;
-    for round in 0..=rounds {
-        let mut server = Server::start(&place, &[]);
-        let mut client = server.client();
-        let mut sent_now = sent.lock().unwrap();
-        let known: Vec<u64> = sent_now.acknowledged.keys().copied().collect();
-        let mut with_text = BTreeSet::new();
-        for id in known {
-            let found = item(&mut client, id);
-            let text = found.as_ref().map(|found| found.1.clone());
-            let told = sent_now.acknowledged[&id].clone();
-            let maybe = sent_now.pending.remove(&id).unwrap_or_default();
-            assert!(
-                text == told || maybe.contains(&text),
-                "{id} is {text:?}, told {told:?}"
-            );
-            if let Some((own, text)) = &found {
-                assert_eq!(*own, code(text), "round {round}: code of {id}");
-                with_text.insert(id.to_string());
-            }
-            // The last texts: only the present one finds the item.
-            for old in sent_now.texts[&id].iter().rev().take(3) {
-                let word = old.strip_prefix("common ").unwrap();
-                let wanted: Vec<String> = text
-                    .iter()
-                    .filter(|text| *text == old)
-                    .map(|_| id.to_string())
-                    .collect();
-                assert_eq!(with_word(&mut client, word), wanted, "round {round}: {old}");
-            }
-            sent_now.acknowledged.insert(id, text);
-        }
-        sent_now.pending.clear();
-        drop(sent_now);
-        let common: BTreeSet<String> =
-            with_word(&mut client, "common").into_iter().collect();
-        assert_eq!(common, with_text, "round {round}");
-        if round == rounds {
-            break;
-        }
-        let threads: Vec<_> = (0..3_u64)
-            .map(|thread| {
-                let (client, sent) = (Client::new(server.addr), Arc::clone(&sent));
-                std::thread::spawn(move || change_items(client, thread, round, &sent))
-            })
-            .collect();
-        std::thread::sleep(Duration::from_millis(400 + 237 * (round % 7)));
-        server.child.kill().unwrap(); // SIGKILL
-        server.child.wait().unwrap();
-        acknowledged +=
-            threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>();
-    }
-    assert!(acknowledged > 5 * rounds, "{acknowledged} in {rounds} rounds");
 }
 
 /// The largest file of a keyword index.
@@ -508,68 +448,4 @@ fn the_program_searches_by_words() {
     let (status, text, _) =
         find(&["--text", "qwxzkj", "--target", "picture", "--by", "words"]);
     assert_eq!(status, Some(1), "{text}");
-}
-
-/// Prints insert rates and the size of the keyword index:
-/// `cargo test -p crosshash-cli --test serve_words -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-#[expect(clippy::print_stdout, reason = "a measurement")]
-fn insert_rate_and_bytes_per_item() {
-    let texts: Vec<String> = emoji::catalogue().0.iter().map(emoji::Item::words).collect();
-    let (batches, size) = (40_usize, 500_usize);
-    for by_words in [false, true, false, true] {
-        let dir = tempfile::tempdir().unwrap();
-        let place = dir.path().join("index");
-        index(&place);
-        let server = Server::start(&place, &[]);
-        let mut client = server.client();
-        let item = |n: usize| {
-            let text = format!("{} number{n}", texts[n % texts.len()]);
-            let (text, meta) = if by_words {
-                (Some(text), json!({}))
-            } else {
-                (None, json!({"as": text}))
-            };
-            json!({"id": n, "code": format!("{n:016x}"), "text": text, "meta": meta})
-        };
-        let bodies: Vec<String> = (0..batches)
-            .map(|b| {
-                let items: Vec<Value> = (b * size..(b + 1) * size).map(item).collect();
-                json!({"modality": "items", "items": items}).to_string()
-            })
-            .collect();
-        let begin = std::time::Instant::now();
-        for body in &bodies {
-            json(201, client.json("POST", "/v1/items", body));
-        }
-        let seconds = begin.elapsed().as_secs_f64();
-        let rate = (batches * size) as f64 / seconds;
-        println!("words: {by_words}, {rate:.0} items/s");
-        if by_words {
-            let begin = std::time::Instant::now();
-            assert_eq!(with_word(&mut client, "number7"), ["7"]);
-            println!("first search by words: {:?}", begin.elapsed());
-            let begin = std::time::Instant::now();
-            for n in 0..100 {
-                let word = format!("number{n}");
-                assert_eq!(with_word(&mut client, &word), [n.to_string()]);
-            }
-            println!("further searches: {:?} each", begin.elapsed() / 100);
-            let begin = std::time::Instant::now();
-            for n in 0..50_u64 {
-                let text = format!("common single{n}");
-                json(201, put(&mut client, 1_000_000 + n, &text));
-                let word = text.strip_prefix("common ").unwrap();
-                assert_eq!(with_word(&mut client, word), [(1_000_000 + n).to_string()]);
-            }
-            println!("insert and search, in turn: {:?} each", begin.elapsed() / 50);
-            std::thread::sleep(Duration::from_secs(3));
-            let files = fs_err::read_dir(place.join("keywords")).unwrap();
-            let bytes: u64 = files
-                .map(|file| fs_err::metadata(file.unwrap().path()).unwrap().len())
-                .sum();
-            println!("{:.1} bytes per item", bytes as f64 / (batches * size) as f64);
-        }
-    }
 }

@@ -53,8 +53,17 @@ const BACK_EDGES: [(&str, &str, &str, &str); 3] = [
 /// the parts and are not parts themselves.
 const TABLES: [(&str, &str, &[&str]); 7] = [
     ("crates/crosshash/src/method", "METHODS", &["closed_form", "modality_data", "views"]),
-    ("crates/crosshash/src/data/read", "READERS", &["mat5", "mat73", "table"]),
-    ("crates/crosshash/src/network", "NETWORKS", &["backbone", "layer", "run", "state"]),
+    (
+        "crates/crosshash/src/data/read",
+        "READERS",
+        &["mat5", "mat73", "table", "text_format"],
+    ),
+    (
+        "crates/crosshash/src/network",
+        "NETWORKS",
+        // efficientnet_lite is frozen: it is in the table of backbones
+        &["backbone", "efficientnet_lite", "layer", "run", "state"],
+    ),
     (
         "crates/crosshash-codes/src/eval",
         "METRICS",
@@ -86,7 +95,15 @@ const TABLES: [(&str, &str, &[&str]); 7] = [
     (
         "crates/crosshash-features/src/backbone",
         "BACKBONES",
-        &["export", "onnx", "onnx_image", "onnx_sidecar", "sentence", "tokenizer"],
+        &[
+            "classifier",
+            "export",
+            "onnx",
+            "onnx_image",
+            "onnx_sidecar",
+            "sentence",
+            "tokenizer",
+        ],
     ),
 ];
 

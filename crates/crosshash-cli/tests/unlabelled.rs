@@ -185,7 +185,10 @@ fn a_run_without_labels_is_served() {
     let across = directions.iter().filter(|d| d["query"] != d["database"]);
     for direction in across {
         assert!(
-            direction["map"].is_null() && direction["recall"].is_number(),
+            direction["map"].is_null()
+                && direction["recall"].is_number()
+                && direction["recall"] == direction["metrics"]["recall_at_10"]
+                && direction["metrics"]["bit_entropy"].is_number(),
             "{direction}"
         );
     }
@@ -204,6 +207,7 @@ fn sweeps_and_comparisons_omit_metrics_of_labels() {
     args.extend(&SMALL[..10]);
     let (table, said) = ends(0, &args);
     assert!(!table.contains("NaN") && said.contains("best by validation"), "{table}{said}");
+    assert!(table.contains("R@10 image -> text"), "{table}");
     let out = path(dir.path(), "compare");
     let mut args =
         vec!["compare", &data, "--out", &out, "--methods", "jcch+,cca,cvh,itq,jcch,dcmh"];
@@ -221,6 +225,7 @@ fn sweeps_and_comparisons_omit_metrics_of_labels() {
     ]);
     let table = done(&args);
     assert!(!table.contains("NaN"), "{table}");
+    assert!(table.contains("R@10") && table.contains("by codes"), "{table}");
     assert!(
         table.contains("skipped: jcch learns from labels, and the data set has none"),
         "{table}"

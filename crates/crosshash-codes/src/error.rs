@@ -94,6 +94,9 @@ pub enum Error {
         /// What went wrong in it. Not a `source`: the message has it already.
         what: Box<Error>,
     },
+    /// The caller gave up: its time is over, or its client has gone.
+    #[error("cancelled")]
+    Cancelled,
     /// An error of the operating system; the message names the path.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -109,7 +112,7 @@ impl Error {
     #[must_use]
     pub fn at(self, path: &Path) -> Error {
         match self {
-            Error::File { .. } | Error::Io(_) => self,
+            Error::File { .. } | Error::Io(_) | Error::Cancelled => self,
             other => Error::File { path: path.to_owned(), what: Box::new(other) },
         }
     }

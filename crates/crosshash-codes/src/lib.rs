@@ -40,6 +40,7 @@
 //! # Ok::<(), crosshash_codes::Error>(())
 //! ```
 
+mod cancel;
 mod codes;
 mod error;
 pub mod eval;
@@ -60,6 +61,7 @@ mod sections;
 pub mod segments;
 pub mod write;
 
+pub use cancel::Cancel;
 pub use codes::{BitOrder, Bits, Codes};
 pub use error::{Error, Result};
 pub use labels::Labels;

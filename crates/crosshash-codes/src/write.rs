@@ -48,8 +48,10 @@ fn through(
     })?;
     #[cfg(test)]
     let aside = cut::here(aside)?;
-    readable_by_all(aside.as_file(), path).map_err(named)?;
-    aside.as_file().sync_all().map_err(named)?;
+    // By its path: `fill` may have replaced the file that was opened.
+    let written = fs_err::File::open(aside.path())?;
+    readable_by_all(written.file(), path).map_err(named)?;
+    written.sync_all().map_err(named)?;
     aside.persist(path).map_err(|err| named(err.error))?;
     sync_folder(folder).map_err(named)?;
     Ok(())
@@ -168,6 +170,25 @@ mod tests {
         assert!(failed.is_err());
         assert_eq!(fs_err::read(&path).unwrap(), b"old");
         assert_eq!(fs_err::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    /// Some writers replace the file: mode and sync must concern the new one.
+    #[cfg(unix)]
+    #[test]
+    fn the_mode_is_that_of_other_files() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        atomically_at(&path, |aside| {
+            let other = dir.path().join("other");
+            fs_err::write(&other, "text")?;
+            let private = std::fs::Permissions::from_mode(0o600);
+            fs_err::set_permissions(&other, private)?;
+            Ok(fs_err::rename(&other, aside)?)
+        })
+        .unwrap();
+        assert_eq!(fs_err::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+        assert_eq!(fs_err::read_to_string(&path).unwrap(), "text");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Every index answers as a plain loop and a sort do, bit for bit: 1 to 256 bits, random and
-//! clustered codes, duplicates, any k, radius, page and filter. A new kind of index is tested by
+//! Every index answers as a plain loop and a sort do, bit for bit: 1 to 256 bits, random,
+//! clustered and learned-like codes, duplicates, any k, radius, page and filter. A new kind of index is tested by
 //! being listed in `INDEXES`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
@@ -24,6 +24,34 @@ fn codes(bits: usize, n: usize, centres: u64, noise: f64, seed: u64) -> Codes {
     Codes::from_bools(Bits::new(bits).unwrap(), &bools).unwrap()
 }
 
+/// Codes as a model learns them: signs of projections of few latent values, so that bits are skewed and
+/// correlated; a bit in eight is constant, and many codes occur often. `noise` is added to the latent
+/// values of every item; queries of another modality have more of it.
+fn learned(bits: usize, n: usize, noise: f64, seed: u64) -> Codes {
+    const LATENT: usize = 6;
+    const GROUPS: u64 = 60;
+    let real = |rng: &mut ChaCha8Rng| rng.random_range(-1.0..1.0);
+    let mut model = ChaCha8Rng::seed_from_u64(99);
+    let projection: Vec<f64> = (0..bits * LATENT).map(|_| real(&mut model)).collect();
+    let offsets: Vec<f64> = (0..bits).map(|_| real(&mut model) * 0.7).collect();
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut bools = Vec::with_capacity(n * bits);
+    for _ in 0..n {
+        let skewed = rng.random_range(0..GROUPS).min(rng.random_range(0..GROUPS));
+        let mut group = ChaCha8Rng::seed_from_u64(skewed);
+        // half of the items have no noise: exact duplicates
+        let own = if rng.random::<bool>() { noise } else { 0.0 };
+        let latent: Vec<f64> =
+            (0..LATENT).map(|_| real(&mut group) + own * real(&mut rng)).collect();
+        for bit in 0..bits {
+            let row = &projection[bit * LATENT..][..LATENT];
+            let output: f64 = row.iter().zip(&latent).map(|(a, b)| a * b).sum();
+            bools.push(bit % 8 == 3 || output + offsets[bit] >= 0.0);
+        }
+    }
+    Codes::from_bools(Bits::new(bits).unwrap(), &bools).unwrap()
+}
+
 /// The truth: every distance, sorted.
 fn plain(database: &Codes, queries: &Codes, q: usize, query: &Query<'_>) -> Vec<Hit> {
     let mut hits: Vec<Hit> = (0..database.len())
@@ -42,13 +70,61 @@ fn agree(database: &Codes, queries: &Codes, ask: &[Query<'_>]) {
     let all = 0..queries.len();
     let of = |query| all.clone().map(|q| plain(database, queries, q, query)).collect();
     let truths: Vec<Vec<Vec<Hit>>> = ask.iter().map(of).collect();
-    for kind in INDEXES {
-        let index = (kind.build)(database.clone(), &|_| ()).unwrap();
+    let limited = ["auto:9", "auto:16", "auto:24"];
+    for name in INDEXES.iter().map(|kind| kind.name).chain(limited) {
+        let index = build(name, database.clone(), &|_| ()).unwrap();
         for (query, truth) in ask.iter().zip(&truths) {
             let found = index.search(queries, query, &|_| ()).unwrap();
-            assert_eq!(&found, truth, "{} {database:?} {query:?}", kind.name);
+            assert_eq!(&found, truth, "{name} {database:?} {query:?}");
         }
     }
+}
+
+#[test]
+fn learned_codes_and_duplicates() {
+    for (bits, n) in [(12, 900), (64, 12_000), (100, 3000), (128, 9000), (300, 2000)] {
+        let database = learned(bits, n, 0.3, 1);
+        let queries = learned(bits, 12, 0.8, 2);
+        let few = ItemSet::of(n, |item| item % 97 == 3);
+        let many = ItemSet::of(n, |item| item % 3 != 0);
+        let nearest = Query::nearest;
+        agree(
+            &database,
+            &queries,
+            &[
+                nearest(1),
+                nearest(10),
+                nearest(1000),
+                nearest(n),
+                Query::within(0),
+                Query::within(2),
+                Query { radius: Some(4), ..nearest(50) },
+                Query { skip: 40, ..nearest(10) },
+                Query { allowed: Some(&few), ..nearest(10) },
+                Query { allowed: Some(&many), ..nearest(10) },
+                Query { allowed: Some(&many), skip: 5, ..Query::within(3) },
+            ],
+        );
+    }
+    // nothing but duplicates
+    let one = learned(64, 1, 0.0, 3);
+    let same = one.select(&[0; 10_000]);
+    agree(&same, &one, &[Query::nearest(10), Query::within(0), Query::within(64)]);
+}
+
+#[test]
+fn auto_keeps_to_the_memory_limit() {
+    let database = learned(64, 20_000, 0.3, 1);
+    for bytes in [8, 12, 16, 24, 70] {
+        let index = build(&format!("auto:{bytes}"), database.clone(), &|_| ()).unwrap();
+        let extra = index.extra_bytes();
+        assert!(extra <= (bytes - 8) * database.len(), "{bytes}: {extra}");
+    }
+    let compact = build("tree-compact", database.clone(), &|_| ()).unwrap();
+    assert!(compact.extra_bytes() <= 8 * database.len(), "{}", compact.extra_bytes());
+    let random = codes(64, 20_000, 1, 0.5, 4);
+    let compact = build("tree-compact", random.clone(), &|_| ()).unwrap();
+    assert!(compact.extra_bytes() <= 8 * random.len(), "{}", compact.extra_bytes());
 }
 
 #[test]
@@ -161,6 +237,6 @@ fn empty_indexes_and_misfits() {
     let err = build("hnsw", empty, &|_| ()).err().unwrap();
     assert_eq!(
         err.to_string(),
-        "no index named \"hnsw\"; try one of: scan, mih-lean, mih, cluster-lists, auto"
+        "no index named \"hnsw\"; try one of: scan, mih-lean, mih, cluster-lists, tree, tree-compact, auto"
     );
 }

@@ -225,6 +225,10 @@ proptest! {
             let search = |query: &Query<'_>| {
                 snapshot.search_ranked(&codes, &reals, ranking, query, &|_| ()).unwrap()
             };
+            let nearest = |query: &Query<'_>| -> Vec<Option<u32>> {
+                let found = snapshot.search_ranked_hits(&codes, &reals, ranking, query, &|_| ());
+                found.unwrap().iter().map(|found| found.nearest).collect()
+            };
             let base = Query { radius, allowed: allowed.as_ref(), ..Query::nearest(usize::MAX) };
             let all = search(&base);
             let truth: Vec<_> = queries
@@ -233,6 +237,12 @@ proptest! {
                 .collect();
             for (found, truth) in all.iter().zip(&truth) {
                 prop_assert_eq!(&shown(found), truth, "{:?}", ranking);
+            }
+            // the nearest item is known on every page
+            let near: Vec<Option<u32>> =
+                all.iter().map(|hits| hits.iter().map(|found| found.hit.distance).min()).collect();
+            for (k, skip) in [(usize::MAX, 0), (page, 0), (page, page), (page, list.len()), (0, 0)] {
+                prop_assert_eq!(&nearest(&Query { k, skip, ..base }), &near);
             }
             // pages join to the same list
             for (nth, truth) in truth.iter().enumerate() {
@@ -398,7 +408,7 @@ fn live_searches_are_ranked() {
         let ranking = request.ranking.unwrap();
         let wanted =
             snapshot.search_ranked(&code, &reals, ranking, &query, &|_| ()).unwrap();
-        assert_eq!(found.unwrap().1, wanted[0]);
+        assert_eq!(found.unwrap().hits, wanted[0]);
     }
     assert_eq!(answered, 20);
 }

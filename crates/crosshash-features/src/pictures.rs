@@ -238,10 +238,15 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-fn whole_file(path: &Path, most: u64) -> Result<Vec<u8>> {
+/// Reads a regular file of at most `most` bytes.
+pub fn whole_file(path: &Path, most: u64) -> Result<Vec<u8>> {
+    // Opening a named pipe would wait for its other end.
+    let about = fs_err::metadata(path)?;
+    if !about.is_file() {
+        return Err(Error::content("not a regular file"));
+    }
     let mut file = fs_err::File::open(path)?;
-    let size = file.metadata()?.len();
-    limited(&mut file, size, most)
+    limited(&mut file, about.len(), most)
 }
 
 /// Reads all bytes, if there are as many as declared and at most `most`.

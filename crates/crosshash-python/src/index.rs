@@ -12,7 +12,7 @@ use crosshash_codes::read::CodeOptions;
 use crosshash_codes::segments::{
     CANDIDATES, ItemBatch, MemoryIndex, NewIndex, Ranking, Snapshot, Writer,
 };
-use crosshash_codes::{Bits, Codes, Labels, Outputs};
+use crosshash_codes::{Bits, Cancel, Codes, Labels, Outputs};
 use numpy::{PyArray1, PyArray2, PyArrayMethods as _};
 use pyo3::prelude::*;
 
@@ -159,7 +159,8 @@ impl Index {
 
     /// Deletes the items for which a filter holds; returns how many there were.
     fn delete_where(&self, py: Python<'_>, filter: &str) -> PyResult<usize> {
-        let choose = |now: &Snapshot| now.filter_with(filter, &PayloadFields);
+        let choose =
+            |now: &Snapshot| now.filter_with(filter, &PayloadFields, &Cancel::default());
         work::short(py, || match &self.0 {
             Store::Memory(index) => index.delete_items(choose).or_raise(),
             Store::Disk(index) => index
@@ -205,7 +206,9 @@ impl Index {
         let search = |set: &(dyn Fn(usize) + Sync)| -> PyResult<Columns> {
             let allowed: Option<ItemSet> = filter
                 .as_deref()
-                .map(|filter| snapshot.filter_with(filter, &PayloadFields))
+                .map(|filter| {
+                    snapshot.filter_with(filter, &PayloadFields, &Cancel::default())
+                })
                 .transpose()
                 .or_raise()?;
             let query = Query { k, radius, skip, allowed: allowed.as_ref() };

@@ -119,8 +119,6 @@ impl Default for File {
 
 /// Epochs of a training, at least and at most, if they are not given.
 const EPOCHS: [usize; 2] = [30, 300];
-/// Steps of a training of few items.
-const STEPS: usize = 3000;
 /// Learning rate of towers on fixed features.
 const LEARNING_RATE: f64 = 0.1;
 /// Largest accepted number of hidden units.
@@ -229,7 +227,7 @@ impl Config {
         }
         let steps = items.div_ceil(self.file.batch_size).max(1);
         let [least, most] = EPOCHS;
-        Ok(self.with_epochs(STEPS.div_ceil(steps).clamp(least, most)))
+        Ok(self.with_epochs(self.info.steps.div_ceil(steps).clamp(least, most)))
     }
 
     /// Every setting as a TOML text, which [`Config::parse`] reads back.
@@ -363,6 +361,7 @@ impl Config {
             bits: self.bits.get(),
             classes,
             network: preparation.network(),
+            ..Shape::default()
         }
     }
 

@@ -45,6 +45,12 @@ pub struct DirectionMetrics {
     pub top_n: Vec<usize>,
     /// Precision of the first N results.
     pub top_n_precision: Vec<f64>,
+    /// R@10 of pairs, if there are pairs and it was evaluated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair_recall: Option<f64>,
+    /// P@5 of typed words, of what is possible, if there are texts and it was evaluated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub typed_words: Option<f64>,
 }
 
 impl DirectionMetrics {
@@ -59,6 +65,10 @@ impl DirectionMetrics {
             precision: Vec::new(),
             top_n: Vec::new(),
             top_n_precision: Vec::new(),
+            pair_recall: direction.report.user.known_item.as_ref().map(|found| found.r10),
+            typed_words: {
+                direction.report.user.words.as_ref().map(|found| found.p5_possible)
+            },
         };
         if let Some(curves) = &direction.report.curves {
             for n in top_n {
@@ -110,6 +120,8 @@ fn direction(
             precision: Vec::new(),
             top_n: Vec::new(),
             top_n_precision: Vec::new(),
+            pair_recall: None,
+            typed_words: None,
         };
     }
     let (queries, database) = (unit(&from.queries, width), unit(&to.database, width));
@@ -140,6 +152,8 @@ fn direction(
         precision: vec![0.0; recall_levels().len()],
         top_n_precision: vec![0.0; top_n.len()],
         top_n,
+        pair_recall: None,
+        typed_words: None,
     };
     let (mut mean_map, mut chance) = (0.0, 0.0);
     for (map, share, precision, top) in rows {

@@ -3,7 +3,9 @@
 //!
 //! As in the figure of the JCCH paper: normalised outputs of all modalities for training items of
 //! some labels, and the centres of these labels. Only items with exactly one of the labels are
-//! included; without labels, all items. The seed determines the sample and the initial positions.
+//! included; without labels, all items. With [`Options::every_label`], items with several of the labels
+//! belong to the rarest of them, and the sample has as many items of each label as possible, so that a label
+//! that contains another one is shown, too. The seed determines the sample and the initial positions.
 
 #[cfg(feature = "tsne")]
 mod tsne;
@@ -24,6 +26,8 @@ mod tsne {
         Err(Error::disabled("t-SNE is not available", "tsne"))
     }
 }
+
+use std::collections::HashMap;
 
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
@@ -46,6 +50,8 @@ pub struct Options {
     pub n_labels: usize,
     /// Maximum items per modality.
     pub items: usize,
+    /// Whether items with several of the labels are included, and all labels are sampled alike.
+    pub every_label: bool,
     /// Perplexity: the effective number of neighbours.
     pub perplexity: f32,
     /// Reduce the perplexity (to at least 2) if there are too few points; otherwise this is an
@@ -63,6 +69,7 @@ impl Default for Options {
             labels: Vec::new(),
             n_labels: 10,
             items: 1000,
+            every_label: false,
             perplexity: 30.0,
             fewer: false,
             iterations: 1000,
@@ -82,6 +89,18 @@ pub struct Spot {
     pub label: String,
     /// Position.
     pub at: [f32; 2],
+}
+
+/// Orders items so that the labels take turns.
+fn alike(items: &mut [(usize, Option<usize>)]) {
+    let mut seen: HashMap<Option<usize>, usize> = HashMap::new();
+    let mut turn = HashMap::new();
+    for &(item, label) in items.iter() {
+        let count = seen.entry(label).or_default();
+        turn.insert(item, *count);
+        *count += 1;
+    }
+    items.sort_by_key(|(item, _)| turn[item]);
 }
 
 /// Embeds a model's training items and centres. `progress` is called with the number of iterations
@@ -105,11 +124,19 @@ pub fn embed(
                     return Some((item, None));
                 }
                 let mut own = known.indices(item).filter(|l| labels.contains(l));
+                if options.every_label {
+                    // Labels are ordered by falling frequency.
+                    let rank = |label: &usize| labels.iter().position(|l| l == label);
+                    return own.max_by_key(rank).map(|label| (item, Some(label)));
+                }
                 let first = own.next().filter(|_| own.next().is_none());
                 first.map(|label| (item, Some(label)))
             })
             .collect();
         items.shuffle(&mut rng);
+        if options.every_label {
+            alike(&mut items);
+        }
         items.truncate(options.items);
         items.sort_unstable();
         let wanted: Vec<usize> = items.iter().map(|&(item, _)| item).collect();

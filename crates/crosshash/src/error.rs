@@ -66,7 +66,7 @@ pub enum Error {
     },
     /// A loss that is not finite.
     #[error(
-        "the {term} became {value} at epoch {epoch}, step {step}; lower the learning rate (learning_rate)"
+        "the {term} became {value} at epoch {epoch}, step {step}; lower the learning rate ({key})"
     )]
     Diverged {
         /// The term of the loss.
@@ -77,6 +77,20 @@ pub enum Error {
         epoch: usize,
         /// Step in the epoch, from 1.
         step: usize,
+        /// The key of the learning rate.
+        key: &'static str,
+    },
+    /// Players of an adversarial method that diverge.
+    #[error("the players of {method} diverged in epoch {epoch}: {losses}; lower {keys}")]
+    PlayersDiverged {
+        /// The method.
+        method: String,
+        /// Epoch, from 1.
+        epoch: usize,
+        /// The losses of both players, now and at first.
+        losses: String,
+        /// The keys to change.
+        keys: &'static str,
     },
     /// Centres or outputs that collapse.
     #[error(
@@ -134,6 +148,17 @@ impl Error {
     /// Functionality that is disabled in this build; `feature` is the cargo feature that enables it.
     pub fn disabled(what: &str, feature: &str) -> Error {
         crosshash_features::Error::disabled(what, feature).into()
+    }
+
+    /// Whether a training failed because of its settings, not its files.
+    pub fn is_of_training(&self) -> bool {
+        matches!(
+            self,
+            Error::Diverged { .. }
+                | Error::PlayersDiverged { .. }
+                | Error::Collapsed { .. }
+                | Error::Content { .. }
+        )
     }
 
     /// A content error from a sentence.

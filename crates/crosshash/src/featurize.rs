@@ -7,6 +7,7 @@ use crate::backbone::{self, Loaded, Weights};
 use crate::data::{Features, LoadedDataset};
 use crate::encode::Encoder as _;
 use crate::extract::{Extracted, Extraction, extract};
+use crate::isolate::Decoder;
 use crate::picture::Limits;
 use crate::{Error, Model, Result};
 
@@ -21,6 +22,8 @@ pub struct FeatureExtractor<'a> {
     pub skip_bad: bool,
     /// Limits for the size of pictures.
     pub limits: Limits,
+    /// How pictures are decoded.
+    pub decoder: Decoder,
     /// A clock in seconds from any origin, because the library does not read the system clock.
     pub now: &'a (dyn Fn() -> f64 + Sync),
     /// Receives the progress.
@@ -35,6 +38,7 @@ impl Default for FeatureExtractor<'_> {
             cache: None,
             skip_bad: false,
             limits: Limits::default(),
+            decoder: Decoder::default(),
             now: &|| 0.0,
             callback: &(),
         }
@@ -85,6 +89,7 @@ impl FeatureExtractor<'_> {
             cache: self.cache.as_deref(),
             skip_bad: self.skip_bad,
             limits: self.limits,
+            decoder: self.decoder.clone(),
             now: self.now,
         };
         let extracted = extract(&extraction, items, &|done| self.callback.progress(done))?;

@@ -8,13 +8,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crosshash_codes::Cancel;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use crate::data::Pictures;
+use crate::isolate::Decoder;
 use crate::network::{Activation, Network};
-use crate::picture::{Limits, Picture, Preprocessing, Resize, decode};
+use crate::picture::{Limits, Picture, Preprocessing, Resize};
 use crate::tower::Pixels;
 use crate::{Error, Result};
 
@@ -121,7 +123,8 @@ impl PixelRows {
         if missing.is_empty() {
             return Ok(fresh);
         }
-        let limits = Limits::default();
+        let (limits, decoder, cancel) =
+            (Limits::default(), Decoder::default(), Cancel::default());
         let wanted: Vec<usize> = missing.iter().map(|&at| items[at]).collect();
         let mut files = Vec::new();
         self.pictures.select(&wanted).visit(limits.bytes, |k, bytes| {
@@ -132,7 +135,7 @@ impl PixelRows {
         let found: Vec<(usize, Picture)> = files
             .into_par_iter()
             .map(|(at, bytes)| {
-                let picture = decode(&bytes, &limits);
+                let picture = decoder.decode(&bytes, &limits, &cancel);
                 Ok((at, picture.map_err(|err| err.at(&self.pictures.path(items[at])))?))
             })
             .collect::<Result<_>>()?;

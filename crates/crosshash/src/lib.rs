@@ -60,6 +60,7 @@ mod algebra;
 pub mod backbone;
 pub mod calibrate;
 mod checkpoint;
+mod complete;
 pub mod config;
 pub mod cosine_eval;
 pub mod data;
@@ -71,6 +72,7 @@ pub mod evaluate;
 pub mod extract;
 pub mod featurize;
 mod gemm;
+pub mod guess;
 mod image_rows;
 #[cfg(feature = "keywords")]
 pub mod keywords;
@@ -88,6 +90,7 @@ mod rbf;
 mod rotation;
 mod run_dir;
 mod step_seed;
+pub mod suggest;
 pub mod supervise;
 mod tower;
 pub mod train;
@@ -96,8 +99,9 @@ mod user_eval;
 mod weights;
 
 pub use crosshash_codes as codes;
-pub use crosshash_features::picture;
+pub use crosshash_features::{isolate, picture};
 
+pub use complete::{CompleteProgress, FinishedTraining};
 pub use config::Config;
 pub use data::{Dataset, Features, Modality, Split};
 pub use encode::{Encoder, encode};
@@ -108,7 +112,7 @@ pub use query::{
     QueryWords, UnknownWord,
 };
 pub use run_dir::{
-    CodedModality, CompleteProgress, DirectionReport, FileStamp, FinishedTraining,
-    HistoryTable, RunDir, RunReport, Subset,
+    CodedModality, DirectionReport, FileStamp, FileState, HistoryTable, RunDir, RunReport,
+    Subset, Suggestion,
 };
 pub use user_eval::add_user_metrics;

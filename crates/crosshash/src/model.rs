@@ -33,6 +33,7 @@ pub struct Model {
     labels: Vec<String>,
     modalities: Vec<ModalityModel>,
     centres: Vec<f32>,
+    unified: bool,
 }
 
 /// One modality of a model.
@@ -50,6 +51,8 @@ struct Description {
     bits: usize,
     labels: Vec<String>,
     modalities: Vec<Described>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    unified: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -68,7 +71,13 @@ impl Model {
         modalities: Vec<ModalityModel>,
         centres: Vec<f32>,
     ) -> Model {
-        Model { bits, labels, modalities, centres }
+        Model { bits, labels, modalities, centres, unified: false }
+    }
+
+    /// This model, with one code per database item by the sum of its outputs in all modalities, or not.
+    pub(crate) fn unified(mut self, unified: bool) -> Model {
+        self.unified = unified;
+        self
     }
 
     /// Rotates the outputs of every modality, and the centres with them.
@@ -79,6 +88,12 @@ impl Model {
             }
         }
         rotation.apply_to_centres(&mut self.centres);
+    }
+
+    /// The tower of a modality.
+    #[cfg(test)]
+    pub(crate) fn tower(&self, modality: &str) -> Result<&Tower> {
+        Ok(&self.modality(modality)?.tower)
     }
 
     /// Names of the training labels.
@@ -114,6 +129,7 @@ impl Model {
             bits: self.bits.get(),
             labels: self.labels.clone(),
             modalities: self.modalities.iter().map(described).collect(),
+            unified: self.unified,
         };
         let mut arrays = Arrays::default();
         if !self.centres.is_empty() {
@@ -177,7 +193,8 @@ impl Model {
         if !centres.is_empty() && centres.len() != bits.get() * found.labels.len() {
             return Err(Error::content("the centres do not match the labels").at(&path));
         }
-        Ok(Model { bits, labels: found.labels, modalities, centres })
+        let unified = found.unified;
+        Ok(Model { bits, labels: found.labels, modalities, centres, unified })
     }
 
     fn modality(&self, modality: &str) -> Result<&ModalityModel> {
@@ -194,6 +211,10 @@ impl Encoder for Model {
 
     fn modalities(&self) -> Vec<&str> {
         self.modalities.iter().map(|one| one.name.as_str()).collect()
+    }
+
+    fn is_unified(&self) -> bool {
+        self.unified
     }
 
     fn outputs(

@@ -89,6 +89,12 @@ impl DisplayFields {
     }
 }
 
+/// Bytes of the fields for display.
+pub fn shown_bytes(bytes: &[u8]) -> Result<usize> {
+    let [shown, ..] = parts(bytes)?;
+    Ok(shown.len())
+}
+
 /// The picture file of a payload.
 pub fn picture(bytes: &[u8]) -> Result<Option<&[u8]>> {
     let [_, _, picture] = parts(bytes)?;

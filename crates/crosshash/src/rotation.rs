@@ -252,8 +252,14 @@ mod tests {
         let device = Device::flex().autodiff();
         let outputs = outputs();
         for (hidden, sparse) in [(0, false), (16, false)] {
-            let shape =
-                Shape { width: 5, sparse, hidden, bits: BITS, classes: 3, network: None };
+            let shape = Shape {
+                width: 5,
+                sparse,
+                hidden,
+                bits: BITS,
+                classes: 3,
+                ..Shape::default()
+            };
             let mut rng = ChaCha8Rng::seed_from_u64(3);
             let mut tower = Tower::new(shape, &mut rng, &device);
             let batch = Batch::Dense(normal(7 * 5, 1.0, &mut rng));

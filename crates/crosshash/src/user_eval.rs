@@ -14,7 +14,7 @@ use crosshash_codes::eval::{
 use crosshash_codes::{Bits, Codes};
 
 use crate::data::{Dataset, Features, Split, View};
-use crate::encode::Encoder as _;
+use crate::encode::{Encoder as _, database_outputs};
 use crate::evaluate::Direction;
 use crate::model::Model;
 use crate::prepare::Preparation;
@@ -52,7 +52,7 @@ pub fn add_user_metrics(
         all.push(Encoded {
             name: name.to_owned(),
             query_outputs: outputs(&queries)?,
-            database_outputs: outputs(&database)?,
+            database_outputs: database_outputs(model, dataset, split, name, &|_| {})?,
             queries,
             database,
         });

@@ -10,7 +10,7 @@ use crosshash::data::{
 use crosshash::encode::{Encoder as _, encode};
 use crosshash::evaluate::{Coded, every_direction};
 use crosshash::method::{METHODS, MethodInfo};
-use crosshash::{Config, Error, Model, Result};
+use crosshash::{CodedModality, Config, Error, Model, Result};
 use crosshash_codes::Labels;
 use crosshash_codes::eval::Options;
 use rand::{RngExt as _, SeedableRng as _};
@@ -81,6 +81,26 @@ fn run(method: &MethodInfo, bits: usize, seed: u64) -> Config {
         "seph.centres=30".into(),
         "seph.iterations=20".into(),
     ];
+    let small_networks = [
+        "prdh.features=16",
+        "prdh.learning_rate=0.01",
+        "ssah.hidden=16",
+        "ssah.features=16",
+        "ssah.learning_rate=0.01",
+        "adah.features=32",
+        "adah.learning_rate=0.01",
+        "dsh.features=16",
+        "dsh.learning_rate=0.01",
+        "gdh.hidden=32",
+        "gdh.learning_rate=0.005",
+        "acmr.hidden=[16, 16]",
+        "acmr.learning_rate=0.01",
+        "tuch.hidden=16",
+        "tuch.learning_rate=0.01",
+        "cyc_dgh.hidden=16",
+        "cyc_dgh.learning_rate=0.01",
+    ];
+    settings.extend(small_networks.map(String::from));
     if method.single {
         settings.push("modalities=[\"image\"]".into());
     }
@@ -204,5 +224,45 @@ fn names_are_unique_and_papers_are_cited() {
         let info = &entry.info;
         assert!(!info.paper.is_empty() && !info.title.is_empty() && !info.cost.is_empty());
         assert!(METHODS[..k].iter().all(|other| other.info.name != info.name));
+    }
+}
+
+/// A unified model codes a database item by the sum of its outputs in all modalities, also after loading.
+#[test]
+fn unified_codes_are_the_signs_of_the_sum_of_outputs() {
+    let dataset = dataset(Second::Numbers);
+    let split = split(&dataset);
+    let info =
+        METHODS.iter().map(|entry| &entry.info).find(|m| m.name == "seph-rnd").unwrap();
+    let config = run(info, 8, 1).with(&["seph.unified=true".into()]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    fit(&config, &dataset, &split).unwrap().save(folder.path()).unwrap();
+    let model = Model::load(folder.path()).unwrap();
+    let coded = |name: &str| CodedModality::encode(&model, &dataset, &split, name, &|_| {});
+    let (image, other) = (coded("image").unwrap(), coded("other").unwrap());
+    assert_eq!(image.coded.database, other.coded.database, "one code per item");
+    assert_ne!(image.coded.queries, other.coded.queries, "queries have one modality");
+    let real = |name: &str| {
+        let items = dataset.database(&split, name).unwrap();
+        model.outputs(name, items.features(), &|_| {}).unwrap()
+    };
+    let (a, b) = (real("image"), real("other"));
+    let sums: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a + b).collect();
+    let wanted = crosshash_codes::Codes::from_signs(model.bits(), &sums).unwrap();
+    assert_eq!(image.coded.database, wanted);
+}
+
+/// Every declared range is accepted by the configuration of its method.
+#[test]
+fn searched_settings_are_valid() {
+    let mut rng = ChaCha8Rng::seed_from_u64(4);
+    for entry in METHODS {
+        for range in entry.search {
+            for _ in 0..5 {
+                let settings =
+                    [format!("method={:?}", entry.info.name), range.draw(&mut rng)];
+                Config::parse("", &settings).unwrap();
+            }
+        }
     }
 }

@@ -11,7 +11,8 @@ use crosshash::data::{
 use crosshash::encode::Encoder as _;
 use crosshash::evaluate::{Coded, every_direction, mean_map};
 use crosshash::method::METHODS;
-use crosshash::{CodedModality, Config, Error, Model, add_user_metrics};
+use crosshash::suggest::suggest;
+use crosshash::{CodedModality, Config, Error, Model, Suggestion, add_user_metrics};
 use crosshash_codes::Labels;
 use crosshash_codes::eval::Options;
 use rand::{RngExt as _, SeedableRng as _};
@@ -148,6 +149,7 @@ fn contradictions_are_errors() {
 /// some of its words. Every picture has `captions` captions; the pair key is the scene.
 fn scenes(n: usize, captions: usize) -> Dataset {
     const WIDTH: usize = 24;
+    const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     let (mut pixels, mut texts) = (Vec::new(), Texts::default());
     let (mut ids, mut keys) = (Vec::new(), Vec::new());
@@ -159,7 +161,8 @@ fn scenes(n: usize, captions: usize) -> Dataset {
         }
         for k in 0..captions {
             let words = own.iter().enumerate().filter(|(at, _)| at % captions != k % 4);
-            let words: Vec<String> = words.map(|(_, w)| format!("thing{w}")).collect();
+            let words: Vec<String> =
+                words.map(|(_, w)| format!("thing{}", &LETTERS[*w..=*w])).collect();
             texts.push(&words.join(" "));
             ids.push(format!("s{scene}#{k}"));
             keys.push(format!("s{scene}"));
@@ -241,13 +244,11 @@ fn jcch_plus_learns_from_pairs_alone() {
     let dir = tempfile::tempdir().unwrap();
     model.save(dir.path()).unwrap();
     let model = Model::load(dir.path()).unwrap();
-    let coded: Vec<Coded> = model
-        .modalities()
-        .into_iter()
-        .map(|name| {
-            CodedModality::encode(&model, &dataset, &split, name, &|_| {}).unwrap().coded
-        })
-        .collect();
+    let encode =
+        |name| CodedModality::encode(&model, &dataset, &split, name, &|_| {}).unwrap();
+    let coded: Vec<CodedModality> = model.modalities().into_iter().map(encode).collect();
+    suggestions_work(&model, &dataset, &split, &coded);
+    let coded: Vec<Coded> = coded.into_iter().map(|modality| modality.coded).collect();
     let mut directions = every_direction(&coded, &Options::default(), &|_| {}).unwrap();
     assert_eq!(mean_map(&directions), None);
     add_user_metrics(&model, &dataset, &split, &mut directions, &|_| {}).unwrap();
@@ -270,6 +271,46 @@ fn jcch_plus_learns_from_pairs_alone() {
         }
         if direction.query == "text" {
             assert!(user.words_unseen.is_some());
+        }
+    }
+}
+
+/// Every suggested word finds five pictures of scenes with this word, by a plain loop over all pictures.
+fn suggestions_work(
+    model: &Model,
+    dataset: &Dataset,
+    split: &Split,
+    coded: &[CodedModality],
+) {
+    let found = suggest(model, dataset, split, coded).unwrap();
+    assert!(found.len() >= 3, "{found:?}");
+    let text = dataset.modality("text").unwrap();
+    let Features::Text(texts) = text.features() else { panic!("texts") };
+    let images = coded.iter().find(|modality| modality.coded.name == "image").unwrap();
+    let parts = [
+        (dataset.database(split, "image").unwrap(), &images.database_outputs),
+        (dataset.queries(split, "image").unwrap(), &images.query_outputs),
+    ];
+    for Suggestion { modality, text: word } in found {
+        assert_eq!(modality, "text");
+        let typed = Features::Text([&word].into_iter().collect());
+        let query = model.outputs("text", typed, &|_| {}).unwrap();
+        let mut scored: Vec<(f64, &str)> = Vec::new();
+        for (view, outputs) in &parts {
+            for at in 0..view.len() {
+                let row = outputs.row(at).iter().map(|&v| f64::from(v));
+                let dot: f64 =
+                    row.clone().zip(&query).map(|(a, &b)| a * f64::from(b)).sum();
+                scored.push((dot / row.map(|v| v * v).sum::<f64>().sqrt(), view.id(at)));
+            }
+        }
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+        for (_, id) in &scored[..5] {
+            let captions = (0..text.len()).filter(|&item| text.pair_key(item) == *id);
+            let has_word = captions
+                .into_iter()
+                .any(|item| texts.get(item).split(' ').any(|w| w == word));
+            assert!(has_word, "{word} finds {id}");
         }
     }
 }

@@ -201,7 +201,8 @@ fn bad_tables_are_rejected_with_file_line_and_column() {
         with("id\ttext\tlabel\na\tx\tl\nb\ty\tl\na\tz\tl\n"),
         "t.tsv: line 4, column id: \"a\" occurs twice, first on line 2"
     );
-    let bad = b"id\ttext\tlabel\na\t\xff\tl\n";
+    // Damaged UTF-8, not Windows-1252: most of its characters are valid.
+    let bad = b"id\ttext\tlabel\na\t\xff\t\xc3\xa9\xc3\xa9\n";
     assert_eq!(
         fault(&[("dataset.toml", TABLE.as_bytes()), ("t.tsv", bad)]),
         "t.tsv: line 2: cell 2 is not UTF-8"

@@ -16,8 +16,10 @@ const CLUSTER: usize = 1000;
 pub(crate) enum Data {
     /// uniformly random bits
     Random,
-    /// clustered around centres, as codes of trained models
+    /// clustered around centres
     Clustered,
+    /// learned by training jcch and jcch+ on synthetic items; queries of the other modality
+    Learned,
 }
 
 impl Data {
@@ -25,6 +27,7 @@ impl Data {
         match self {
             Data::Random => "random",
             Data::Clustered => "clustered",
+            Data::Learned => "learned",
         }
     }
 }
@@ -35,7 +38,7 @@ impl std::fmt::Display for Data {
     }
 }
 
-/// A database and queries.
+/// Random or clustered codes: a database and queries. `learned.rs` makes the others.
 pub(crate) fn make(
     data: Data,
     bits: Bits,
@@ -67,7 +70,9 @@ pub(crate) fn make(
             for w in 0..width {
                 words.push(match data {
                     Data::Random => word(w, 0.5, &mut rng),
-                    Data::Clustered => centres[centre + w] ^ word(w, FLIPS, &mut rng),
+                    Data::Clustered | Data::Learned => {
+                        centres[centre + w] ^ word(w, FLIPS, &mut rng)
+                    }
                 });
             }
         }

@@ -1,5 +1,6 @@
-//! `crosshash-bench search`: our indexes compared with FAISS, on the same codes in the same run.
+//! `crosshash-bench search`: our indexes compared with FAISS and USearch, on the same codes in the same run.
 
+mod learned;
 mod made;
 mod measure;
 
@@ -8,13 +9,16 @@ pub(super) use made::{Data, make};
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use anyhow::{Result, ensure};
-use crosshash_codes::{BitOrder, Bits, npy};
+use anyhow::{Context as _, Result, ensure};
+use crosshash_codes::{BitOrder, Bits, Codes, npy};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::peer::{self, Peer};
 use crosshash_cli::progress::say;
+
+/// Graphs of more items take hours to build.
+const MOST_FOR_HNSW: usize = 1_000_000;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,14 +30,20 @@ Examples:
     crosshash-bench search --items 10000000 --peers flat
     crosshash-bench search --full
 
+  Codes that models learned, against all peers; codes of a run, queries of the other modality:
+    crosshash-bench search --data learned --bits 64 -k 10 --peers flat,ivf,hnsw,usearch-exact
+    crosshash-bench search --codes RUN/codes/database.image.codes,RUN/codes/query.text.codes
+
 Codes are made by --seed. random: all bits by chance. clustered: a thousand items around each
 centre, 8 % of the bits flipped; so the tenth neighbour is at distance 3, as the median is in 64-bit
-JCCH codes of IAPR TC-12. Queries are drawn like the database. Times are CPU times, the best of
-some rounds; single queries are asked one by one through all of them. FAISS runs through python3 if
-it is installed; IVF (nprobe) and HNSW (efSearch) with the cheapest setting that reaches a recall of
-0.95, by distance. `ratio` is FAISS flat's CPU time over the row's.";
+JCCH codes of IAPR TC-12. learned: jcch and jcch+ trained on 20,000 synthetic items with correlated
+labels encode further items, pictures as the database and texts as queries; the codes are kept in --cache.
+Queries of other codes are drawn like the database. Times are CPU times, the best of
+some rounds; single queries are asked one by one through all of them. FAISS and USearch run through
+python3 if they are installed; approximate peers with the cheapest setting that reaches a recall of 0.95,
+by distance (IVF nprobe, HNSW efSearch, MultiHash nflip). `ratio` is FAISS flat's CPU time over the row's.";
 
-/// Compare search with FAISS: queries per second, CPU time, recall, build time, memory.
+/// Compare search with FAISS and USearch: queries per second, CPU time, recall, build time, memory.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -55,12 +65,20 @@ pub(crate) struct Args {
     /// Threads (--threads of the program is not used here).
     #[arg(long, value_name = "N,N,..", value_delimiter = ',', default_values_t = [1])]
     search_threads: Vec<usize>,
-    /// FAISS indexes to compare with: flat, ivf, hnsw (takes minutes per million to build).
+    /// Peers: flat, ivf, hnsw, multihash (FAISS), usearch-exact, usearch-hnsw. hnsw takes minutes per million to
+    /// build.
     #[arg(long, value_name = "NAME,..", value_delimiter = ',', default_values_t = ["flat".to_owned(), "ivf".to_owned()])]
     peers: Vec<String>,
     /// Our indexes.
-    #[arg(long, value_name = "NAME,..", value_delimiter = ',', default_values_t = ["scan".to_owned(), "mih-lean".to_owned(), "mih".to_owned(), "auto".to_owned()])]
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',', default_values_t = ["scan".to_owned(), "mih-lean".to_owned(), "mih".to_owned(), "tree".to_owned(), "auto".to_owned()])]
     indexes: Vec<String>,
+    /// Measure these codes instead: database and queries, as .npy (packed) or .codes; without queries, the
+    /// last codes of the database.
+    #[arg(long, value_name = "FILE[,FILE]", value_delimiter = ',', num_args = 1..=2)]
+    codes: Vec<std::path::PathBuf>,
+    /// Folder in which learned codes are kept.
+    #[arg(long, value_name = "DIR", default_value = "target/learned-codes")]
+    cache: std::path::PathBuf,
     /// Everything: 10^6 and 10^7 items, 1 and 2 threads, HNSW at 10^6.
     #[arg(long)]
     full: bool,
@@ -73,6 +91,93 @@ pub(crate) struct Args {
     /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
+}
+
+/// Where the codes of a case come from.
+enum Source {
+    Made(Data, Bits, usize),
+    Learned(&'static str, Bits, usize),
+    Files,
+}
+
+/// Everything to measure, with names.
+fn cases(args: &Args, items: &[usize]) -> Result<Vec<(String, Source)>> {
+    if let Some(path) = args.codes.first() {
+        return Ok(vec![(format!("codes of {}", path.display()), Source::Files)]);
+    }
+    let mut cases = Vec::new();
+    for &n in items {
+        for &bits in &args.bits {
+            let bits = Bits::new(bits)?;
+            for &data in &args.data {
+                let name = |what: &str| format!("{bits} bits, {n} {what} codes");
+                if let Data::Learned = data {
+                    for method in ["jcch", "jcch+"] {
+                        let source = Source::Learned(method, bits, n);
+                        cases.push((name(&format!("{method} learned")), source));
+                    }
+                } else {
+                    cases.push((name(data.name()), Source::Made(data, bits, n)));
+                }
+            }
+        }
+    }
+    Ok(cases)
+}
+
+/// The codes of --codes, and their queries.
+fn from_files(args: &Args, n_queries: usize) -> Result<(Codes, Codes)> {
+    let read = |path: &std::path::PathBuf| {
+        let bits = args.bits.first().map(|&bits| Bits::new(bits)).transpose()?;
+        learned::open(path, bits.context("--bits is needed")?)
+    };
+    let first = args.codes.first().context("--codes needs a file")?;
+    let database = read(first)?;
+    if let Some(path) = args.codes.get(1) {
+        return Ok((database, read(path)?));
+    }
+    let kept = database.len().saturating_sub(n_queries);
+    ensure!(kept > 0, "{}: fewer codes than queries of --batch", first.display());
+    let last: Vec<usize> = (kept..database.len()).collect();
+    let words = database.words()[..kept * database.bits().words()].to_vec();
+    let queries = database.select(&last);
+    Ok((Codes::from_words(database.bits(), words)?.shared(), queries))
+}
+
+/// The rows of the peers, library by library.
+fn theirs(
+    case: &str,
+    database: &Codes,
+    queries: &Codes,
+    truth: &[Vec<u32>],
+    grid: &measure::Grid<'_>,
+    peers: &[String],
+) -> Result<Vec<Row>> {
+    let small = |name: &&String| !name.ends_with("hnsw") || database.len() <= MOST_FOR_HNSW;
+    let (usearch, faiss): (Vec<&String>, Vec<&String>) =
+        peers.iter().filter(small).partition(|name| name.starts_with("usearch"));
+    let mut rows = Vec::new();
+    for (module, names) in [("faiss", faiss), ("usearch", usearch)] {
+        if names.is_empty() {
+            continue;
+        }
+        say(format_args!("running {module} {names:?} on {case}"));
+        let folder = tempfile::tempdir()?;
+        let path = |name: &str| folder.path().join(name);
+        npy::write_packed(&path("d.npy"), database, BitOrder::Lsb)?;
+        npy::write_packed(&path("q.npy"), queries, BitOrder::Lsb)?;
+        let ask = json!({
+            "peers": names, "threads": grid.threads, "batch": grid.batch, "k": grid.k,
+            "truth": truth,
+        });
+        fs_err::write(path("ask.json"), serde_json::to_vec(&ask)?)?;
+        let script = include_str!("../peers/search.py");
+        match peer::run(script, &[folder.path()], module, grid.threads[0])? {
+            Peer::Missing(why) => say(format_args!("no peer: {why}")),
+            Peer::Ran(answer) => rows.extend(serde_json::from_value::<Vec<Row>>(answer)?),
+        }
+    }
+    Ok(rows)
 }
 
 /// One row of the table.
@@ -103,7 +208,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.full {
         items = vec![1_000_000, 10_000_000];
         threads = vec![1, 2];
-        peers = ["flat", "ivf", "hnsw"].map(str::to_owned).to_vec();
+        peers = ["flat", "ivf", "hnsw", "usearch-hnsw"].map(str::to_owned).to_vec();
     }
     let bandwidth: Vec<(usize, f64)> =
         threads.iter().map(|&n| (n, measure::bandwidth(n))).collect();
@@ -119,43 +224,24 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             writeln!(out, "memory read by {threads} threads: {gigabytes:.1} GB/s")?;
         }
     }
-    for &n in &items {
-        for &bits in &args.bits {
-            let bits = Bits::new(bits)?;
-            for &data in &args.data {
-                let case = format!("{bits} bits, {n} {} codes", data.name());
-                say(format_args!("making {case}"));
-                let (database, queries) = make(data, bits, n, largest, args.seed)?;
-                let grid =
-                    measure::Grid { threads: &threads, batch: &args.batch, k: &args.k };
-                let (mut rows, truth) =
-                    measure::ours(&args.indexes, &database, &queries, &grid)?;
-                if !args.no_peer {
-                    let names: Vec<&String> = peers
-                        .iter()
-                        .filter(|name| *name != "hnsw" || n <= 1_000_000)
-                        .collect();
-                    say(format_args!("running FAISS {names:?} on {case}"));
-                    let folder = tempfile::tempdir()?;
-                    let path = |name: &str| folder.path().join(name);
-                    npy::write_packed(&path("d.npy"), &database, BitOrder::Lsb)?;
-                    npy::write_packed(&path("q.npy"), &queries, BitOrder::Lsb)?;
-                    let ask = json!({
-                        "peers": names, "threads": threads, "batch": args.batch, "k": args.k,
-                        "truth": truth,
-                    });
-                    fs_err::write(path("ask.json"), serde_json::to_vec(&ask)?)?;
-                    let script = include_str!("../peers/search.py");
-                    match peer::run(script, &[folder.path()], "faiss", threads[0])? {
-                        Peer::Missing(why) => say(format_args!("no peer: {why}")),
-                        Peer::Ran(answer) => {
-                            rows.extend(serde_json::from_value::<Vec<Row>>(answer)?);
-                        }
-                    }
-                }
-                print(&mut out, args.json, &case, &rows, &bandwidth, bits)?;
+    let grid = measure::Grid { threads: &threads, batch: &args.batch, k: &args.k };
+    for (name, source) in cases(args, &items)? {
+        say(format_args!("making {name}"));
+        let (database, queries) = match source {
+            Source::Made(data, bits, n) => make(data, bits, n, largest, args.seed)?,
+            Source::Learned(method, bits, n) => {
+                // a round number, so that runs with other batches find the same file
+                let n_queries = largest.next_multiple_of(1000);
+                learned::learned(method, bits, n, n_queries, args.seed, &args.cache)?
             }
+            Source::Files => from_files(args, largest)?,
+        };
+        let bits = database.bits();
+        let (mut rows, truth) = measure::ours(&args.indexes, &database, &queries, &grid)?;
+        if !args.no_peer {
+            rows.extend(theirs(&name, &database, &queries, &truth, &grid, &peers)?);
         }
+        print(&mut out, args.json, &name, &rows, &bandwidth, bits)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -175,7 +261,7 @@ fn print(
         writeln!(out, "\n{case}")?;
         writeln!(
             out,
-            "{:>7} {:>5} {:>5}  {:<11}{:>12}{:>12}{:>9}{:>8}{:>9}{:>9}  note",
+            "{:>7} {:>5} {:>5}  {:<14}{:>12}{:>12}{:>9}{:>8}{:>9}{:>9}  note",
             "threads",
             "batch",
             "k",
@@ -212,7 +298,7 @@ fn print(
         }
         writeln!(
             out,
-            "{:>7} {:>5} {:>5}  {:<11}{:>12.0}{:>12.1}{:>9}{:>8.3}{:>9.2}{:>9.1}  {note}",
+            "{:>7} {:>5} {:>5}  {:<14}{:>12.0}{:>12.1}{:>9}{:>8.3}{:>9.2}{:>9.1}  {note}",
             row.threads,
             row.batch,
             row.k,

@@ -1,8 +1,10 @@
 //! `crosshash-bench serve`: load, malformed requests and a soak test against a server in its own
 //! process. It listens on loopback only, and every part is bounded.
 
-mod client;
+pub(crate) mod client;
 mod fuzz;
+mod inserts;
+mod kills;
 mod load;
 mod png;
 mod server;
@@ -14,9 +16,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use crosshash_codes::format::CodeFile;
-use crosshash_codes::segments::Writer;
-use crosshash_codes::{BitOrder, Bits, Codes};
+use crosshash_codes::segments::{ItemBatch, NewIndex, Snapshot, Writer};
+use crosshash_codes::{BitOrder, Bits, Codes, Outputs};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 
 pub(crate) use self::client::Client;
@@ -32,7 +35,12 @@ Examples:
   Texts end to end, ten thousand malformed requests, and ten minutes of mixed load:
     crosshash-bench serve --run crosshash-demo --items 0
     crosshash-bench serve --run crosshash-demo --items 0 --seconds 0 --fuzz 10000
-    crosshash-bench serve --run crosshash-demo --items 0 --seconds 0 --soak 600 --plot soak.svg";
+    crosshash-bench serve --run crosshash-demo --items 0 --seconds 0 --soak 600 --plot soak.svg
+
+  Two-stage search, the cost of the keyword index, and kill -9 under inserts:
+    crosshash-bench serve --outputs
+    crosshash-bench serve --items 0 --inserts 20000
+    crosshash-bench serve --items 0 --kills 60";
 
 /// Measure a server: searches per second, latency, rejections, memory.
 #[derive(clap::Args)]
@@ -45,6 +53,10 @@ pub(crate) struct Args {
     /// Code length.
     #[arg(long, value_name = "R", default_value_t = 64)]
     bits: usize,
+
+    /// Store outputs and send outputs: two-stage search instead of search by Hamming distance.
+    #[arg(long)]
+    outputs: bool,
 
     /// Results per response.
     #[arg(short, value_name = "K", default_value_t = 10)]
@@ -74,6 +86,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "S", requires = "run")]
     soak: Option<u64>,
 
+    /// Insert this many items with and without texts, and measure searches by words.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1000..))]
+    inserts: Option<u32>,
+
+    /// Kill a server under inserts this many times and compare its items after every restart.
+    #[arg(long, value_name = "N")]
+    kills: Option<u64>,
+
     /// Write a plot of the memory to this file.
     #[arg(long, value_name = "FILE.svg", requires = "soak")]
     plot: Option<PathBuf>,
@@ -92,6 +112,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.items > 0 && args.seconds > 0 {
         report["codes"] = codes(args)?;
     }
+    if let Some(items) = args.inserts {
+        report["inserts"] = json!(inserts::run(items.try_into()?)?);
+    }
+    if let Some(rounds) = args.kills {
+        report["kills"] = json!(kills::run(rounds)?);
+    }
     if let Some(run) = &args.run {
         if args.seconds > 0 {
             report["texts"] = texts(args, run)?;
@@ -102,9 +128,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         if let Some(seconds) = args.soak {
             let server = Server::start(run)?;
-            let words = words(&server)?;
             let time = Duration::from_secs(seconds);
-            report["soak"] = json!(soak::run(&server, time, &words, args.plot.as_deref())?);
+            report["soak"] = json!(soak::run(&server, time, args.plot.as_deref())?);
         }
     }
     let text = if args.json {
@@ -130,10 +155,18 @@ fn codes(args: &Args) -> Result<Value> {
     queries.append(&other_queries)?;
     let folder = tempfile::tempdir()?;
     let index = folder.path().join("index");
-    Writer::create(&index, bits, &[])?.insert(CodeFile::new(items))?;
-    say(format!("{} items of {bits} bits are indexed", args.items));
+    let new = NewIndex { bits, label_names: &[], outputs: args.outputs, after_commit: 0 };
+    let batch = if args.outputs {
+        let outputs = Outputs::from_reals(bits, &reals(&items, args.seed))?;
+        ItemBatch { outputs: Some(outputs), ..ItemBatch::new(items) }
+    } else {
+        ItemBatch::new(items)
+    };
+    Writer::create_with(&index, new)?.insert(batch)?;
+    let bytes = Snapshot::open(&index)?.info().bytes as f64 / args.items as f64;
+    say(format!("{} items of {bits} bits are indexed, {bytes:.1} bytes each", args.items));
     let server = Server::start(&index)?;
-    let bodies = bodies(&queries, args.k);
+    let bodies = bodies(&queries, args)?;
     // Random and clustered queries in turn.
     let body = |n: usize| bodies[(n % 2) * 2048 + n / 2 % 2048].clone();
     let time = Duration::from_secs(args.seconds);
@@ -142,16 +175,38 @@ fn codes(args: &Args) -> Result<Value> {
     let steady =
         load::run(server.addr, args.connections.into(), time, Some(args.rate), &body)?;
     Ok(
-        json!({ "items": args.items, "bits": args.bits, "k": args.k, "most": most, "steady": steady, "memory_mib": server.resident_mib() }),
+        json!({ "items": args.items, "bits": args.bits, "k": args.k, "bytes_per_item": bytes, "most": most, "steady": steady, "memory_mib": server.resident_mib() }),
     )
 }
 
-fn bodies(queries: &Codes, k: usize) -> Vec<String> {
+/// Real outputs with the signs of codes.
+fn reals(codes: &Codes, seed: u64) -> Vec<f32> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let bits = codes.bits().get();
+    let mut values = Vec::with_capacity(codes.len() * bits);
+    for code in codes.iter() {
+        for bit in 0..bits {
+            let size = rng.random_range(0.1_f32..1.0);
+            values.push(if code[bit / 64] >> (bit % 64) & 1 == 1 { size } else { -size });
+        }
+    }
+    values
+}
+
+/// Requests with codes, or with outputs.
+fn bodies(queries: &Codes, args: &Args) -> Result<Vec<String>> {
+    if args.outputs {
+        let outputs = Outputs::from_reals(queries.bits(), &reals(queries, args.seed + 1))?;
+        let row =
+            |row: usize| json!({ "query": { "outputs": outputs.row(row) }, "k": args.k });
+        return Ok((0..queries.len()).map(|at| row(at).to_string()).collect());
+    }
     let packed = queries.to_packed(BitOrder::Lsb);
     let hex =
         |code: &[u8]| code.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let body = |code: &[u8]| json!({ "query": { "code": hex(code) }, "k": k }).to_string();
-    packed.chunks_exact(queries.bits().bytes()).map(body).collect()
+    let body =
+        |code: &[u8]| json!({ "query": { "code": hex(code) }, "k": args.k }).to_string();
+    Ok(packed.chunks_exact(queries.bits().bytes()).map(body).collect())
 }
 
 /// The first modality of the default model that accepts texts.

@@ -18,10 +18,16 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server on a free local port and waits until it is ready.
     pub(crate) fn start(place: &Path) -> Result<Server> {
+        Server::start_with(place, &[])
+    }
+
+    /// The same with further arguments.
+    pub(crate) fn start_with(place: &Path, more: &[&str]) -> Result<Server> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["program", "serve"])
             .arg(place)
-            .args(["--addr", "127.0.0.1:0", "--log-level", "warn", "--max-seconds", "5"])
+            .args(["--addr", "127.0.0.1:0", "--log-level", "error", "--max-seconds", "5"])
+            .args(more)
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -55,15 +61,42 @@ impl Server {
         Some(bytes as f64 / f64::from(1 << 20))
     }
 
+    /// Resident memory of the server and of the decoders that it started.
+    pub(crate) fn family_mib(&self) -> f64 {
+        let own = self.child.id().to_string();
+        let mut bytes = resident_bytes_of(&own).unwrap_or(0);
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        for name in processes.map(|entry| entry.file_name()) {
+            let name = name.to_string_lossy();
+            let status = fs_err::read_to_string(format!("/proc/{name}/status"));
+            let is_child = status.is_ok_and(|text| {
+                let parent = text.lines().find_map(|line| line.strip_prefix("PPid:"));
+                parent.is_some_and(|parent| parent.trim() == own)
+            });
+            if is_child {
+                bytes += resident_bytes_of(&name).unwrap_or(0);
+            }
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a size to be shown")]
+        {
+            bytes as f64 / f64::from(1 << 20)
+        }
+    }
+
+    /// Kills it at once (SIGKILL) and waits for its end.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// Whether it is still running.
-    pub(super) fn is_alive(&mut self) -> bool {
+    pub(crate) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
 }

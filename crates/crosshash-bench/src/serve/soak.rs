@@ -4,9 +4,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::client::Client;
 use super::server::Server;
@@ -34,13 +36,9 @@ pub(super) struct Soaked {
     mib_per_hour: f64,
 }
 
-/// Searches, inserts, deletes and reads items of a run, over two connections.
-pub(super) fn run(
-    server: &Server,
-    time: Duration,
-    words: &str,
-    plot: Option<&Path>,
-) -> Result<Soaked> {
+/// Searches of all kinds, inserts, deletes and look-ups of items of a run, over two connections.
+pub(super) fn run(server: &Server, time: Duration, plot: Option<&Path>) -> Result<Soaked> {
+    let mix = Mix::new(server)?;
     let (sent, failed, over) =
         (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
     let mut samples: Vec<(f64, f64)> = Vec::new();
@@ -49,7 +47,7 @@ pub(super) fn run(
         let mut client = Client::new(server.addr);
         while !over.load(Ordering::Relaxed) {
             let n = sent.fetch_add(1, Ordering::Relaxed);
-            match step(&mut client, n, words) {
+            match mix.step(&mut client, n) {
                 Ok(status) if status < 400 || status == 404 => {}
                 _ => {
                     failed.fetch_add(1, Ordering::Relaxed);
@@ -112,26 +110,106 @@ fn slope(points: &[(f64, f64)]) -> f64 {
     both / square.max(f64::MIN_POSITIVE)
 }
 
-/// Sends one request of the mix; returns its status.
-fn step(client: &mut Client, n: usize, words: &str) -> std::io::Result<u16> {
-    let id = format!("soak {}", n % IDS);
-    let text = format!("cat {} dog {}", n % 97, n % 13);
-    let reply = match n % 10 {
-        0 => {
-            let item = json!({ "id": id, "text": text, "meta": { "n": n } });
-            let body = json!({ "modality": words, "items": [item] }).to_string();
-            client.json("POST", "/v1/items", &body)?
+/// The requests of the soak test, for the modalities of a run.
+struct Mix {
+    /// The first modality that takes texts.
+    words: String,
+    targets: Vec<String>,
+    /// An item of every target.
+    items: Vec<String>,
+    /// A picture in base64, if a modality takes pictures.
+    picture: Option<String>,
+    takes_drawings: bool,
+}
+
+impl Mix {
+    fn new(server: &Server) -> Result<Mix> {
+        let mut client = Client::new(server.addr);
+        let models: Value = serde_json::from_slice(&client.get("/v1/models")?.body)?;
+        let all = models["models"][0]["modalities"].as_array().context("no modalities")?;
+        let takes = |modality: &Value, kind: &str| {
+            modality["asks"]
+                .as_array()
+                .is_some_and(|asks| asks.iter().any(|ask| ask == kind))
+        };
+        let name =
+            |modality: &Value| modality["name"].as_str().unwrap_or_default().to_owned();
+        let words = all.iter().find(|modality| takes(modality, "text")).map(name);
+        let words = words.context("--run: no modality of the run takes texts")?;
+        let targets: Vec<String> = all.iter().map(name).collect();
+        let (mut items, mut picture) = (Vec::new(), None);
+        for target in &targets {
+            let body = json!({ "query": { "text": "cat", "modality": words }, "target": target, "k": 1 });
+            let reply = client.json("POST", "/v1/search", &body.to_string())?;
+            let found: Value = serde_json::from_slice(&reply.body)?;
+            let hit = &found["hits"][0];
+            items.push(hit["id"].as_str().context("the run has no items")?.to_owned());
+            if let (Some(path), None) = (hit["picture"].as_str(), &picture) {
+                picture = Some(STANDARD.encode(client.get(path)?.body));
+            }
         }
-        5 => {
-            let gone = format!("soak {}", (n / 2) % IDS);
-            let body = json!({ "modality": words, "ids": [gone] }).to_string();
-            client.json("DELETE", "/v1/items", &body)?
+        let accepted = |kind: &str| all.iter().any(|modality| takes(modality, kind));
+        let picture = picture.filter(|_| accepted("picture"));
+        Ok(Mix { words, targets, items, picture, takes_drawings: accepted("drawing") })
+    }
+
+    /// Sends one request of the mix; returns its status.
+    fn step(&self, client: &mut Client, n: usize) -> std::io::Result<u16> {
+        let words = &self.words;
+        let reply = match n % 10 {
+            0 => {
+                let text = format!("cat {} dog {}", n % 97, n % 13);
+                let item = json!({ "id": format!("soak {}", n % IDS), "text": text, "meta": { "n": n } });
+                let body = json!({ "modality": words, "items": [item] }).to_string();
+                client.json("POST", "/v1/items", &body)?
+            }
+            5 => {
+                let gone = format!("soak {}", (n / 2) % IDS);
+                let body = json!({ "modality": words, "ids": [gone] }).to_string();
+                client.json("DELETE", "/v1/items", &body)?
+            }
+            7 => client.get(&format!("/v1/items/soak%20{}?modality={words}", n % IDS))?,
+            _ => client.json("POST", "/v1/search", &self.search(n).to_string())?,
+        };
+        Ok(reply.status)
+    }
+
+    /// A search: each kind of query in turn, with and without filters and counts.
+    fn search(&self, n: usize) -> Value {
+        let nth = n / 10;
+        let target = nth % self.targets.len();
+        let text = json!({ "text": format!("cat {} dog {}", n % 97, n % 13), "modality": self.words });
+        let mut body = json!({ "query": text, "target": self.targets[target], "k": 20 });
+        match (n % 10, nth % 4) {
+            (1, _) => body["by"] = json!("meaning"),
+            (2, _) => body["by"] = json!("words"),
+            (3, _) => body["by"] = json!("both"),
+            (4, 0) => body["filter"] = json!("not id = \"soak 1\""),
+            (4, 1) => body["counts"] = json!(true),
+            (4, 2) => body["rank"] = json!("hamming"),
+            (4, _) => {
+                let text = body["query"].take();
+                body = json!({ "queries": [text, text], "target": self.targets[target], "k": 5 });
+            }
+            (6, 0 | 1) => {
+                let item =
+                    json!({ "id": self.items[target], "modality": self.targets[target] });
+                body["query"] = json!({ "item": item });
+            }
+            (8, 0) if self.takes_drawings => {
+                let side = 100 + n % 50;
+                let strokes =
+                    json!([[[10, 10], [side, 10], [side, side], [10, side], [10, 10]]]);
+                let drawing = json!({ "strokes": strokes, "width": 200, "height": 200 });
+                body["query"] = json!({ "drawing": drawing });
+            }
+            (9, 0) => {
+                if let Some(picture) = &self.picture {
+                    body["query"] = json!({ "picture": picture });
+                }
+            }
+            _ => {}
         }
-        7 => client.get(&format!("/v1/items/soak%20{}?modality={words}", n % IDS))?,
-        _ => {
-            let body = json!({ "query": { "text": text }, "target": words, "k": 20 });
-            client.json("POST", "/v1/search", &body.to_string())?
-        }
-    };
-    Ok(reply.status)
+        body
+    }
 }

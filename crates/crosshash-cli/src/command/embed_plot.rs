@@ -92,6 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         labels: args.labels.clone(),
         n_labels: args.classes.into(),
         items: args.items,
+        every_label: false,
         perplexity: args.perplexity,
         fewer: false,
         iterations: args.iterations,

@@ -68,6 +68,9 @@ fn to_text(all: &[MethodInfo]) -> String {
             info.title
         );
         let _ = writeln!(out, "{:<96}{}", "", info.paper);
+        if !info.on_features.is_empty() {
+            let _ = writeln!(out, "{:<96}on features: {}", "", info.on_features);
+        }
     }
     out
 }
@@ -79,6 +82,7 @@ fn to_json(all: &[MethodInfo]) -> Result<String> {
             "cost": info.cost, "learns": learning(info), "needs_pairs": info.pairs,
             "needs_labels": info.labels, "one_modality": info.single,
             "seeded": info.seeded, "codes": info.codes,
+            "on_features": info.on_features,
         })
     };
     let all: Vec<_> = all.iter().map(one).collect();

@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use crate::serve::{DataLocation, Limits, Options, logs, serve};
+use crate::serve::{DataLocation, Limits, Memory, Options, logs, serve};
 use crate::weight_paths::WeightPaths;
+
+/// Bytes of all request bodies and responses together.
+const MEMORY: usize = 256 << 20;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -133,6 +136,7 @@ impl ServeArgs {
             items: self.max_items,
             time: Duration::from_secs(self.max_seconds.into()),
             connections: self.max_connections.into(),
+            memory: Memory::new(MEMORY.max(2 * (usize::from(self.max_body) << 20))),
         };
         serve(Options {
             place,

@@ -39,6 +39,9 @@ Examples:
   Resume an interrupted training with its configuration:
     crosshash train emoji --out run --resume
 
+  Encode the items that the data set has now with the model of the run, without training:
+    crosshash train photos --out run --update
+
 RUN contains config.toml (the complete configuration), model.safetensors and model.json (weights;
 vocabularies and normalisers), codes/, history.csv, convergence.svg and report.json. It can be
 copied to another machine. --set accepts every key of config.toml; docs/training.md lists them.
@@ -82,6 +85,11 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) resume: bool,
 
+    /// Keep the model of RUN, and replace its codes by those of the items that DATA has now. Features of
+    /// known pictures come from the cache. The evaluation stays that of the training.
+    #[arg(long, conflicts_with_all = ["resume", "refit", "config", "set", "method", "bits"])]
+    pub(crate) update: bool,
+
     /// After the evaluation, train the final model again on all items, queries included.
     #[arg(long)]
     pub(crate) refit: bool,
@@ -92,6 +100,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if args.update {
+        return update(args);
+    }
     let config = configuration(args)?;
     if RunDir::is_run(&args.out) {
         check_existing(args, &RunDir::open(&args.out)?)?;
@@ -130,8 +141,36 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(interrupt::exit_code());
     }
     run_dir.remove_checkpoint()?;
+    run_dir.seal()?;
     let text = if args.json { report } else { to_text(&directions, &[]) };
     std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Encodes the items of the data set with the model of the run.
+fn update(args: &Args) -> Result<ExitCode> {
+    let run = RunDir::open(&args.out)?;
+    if !run.is_finished() {
+        bail!("{} contains no finished run to update", args.out.display());
+    }
+    let (model, config) = (run.model()?, run.config()?);
+    let mut opened =
+        args.data_args.open_for_model(&args.data, args.root.as_deref(), &model)?;
+    let split = split(&mut opened, config.validation())?;
+    if opened.dataset.label_names() != model.labels() {
+        say(
+            "the labels of the data set have changed since the training; new ones are not learnt",
+        );
+        opened.dataset = opened.dataset.with_label_names(model.labels())?;
+    }
+    let coded = encode_all(&model, &opened.dataset, &split)?;
+    let mut counts = Vec::new();
+    for modality in &coded {
+        run.save_codes(modality)?;
+        let items = modality.coded.queries.len() + modality.coded.database.len();
+        counts.push(format!("{items} {}", modality.coded.name));
+    }
+    say(format!("{}: updated, now {}", args.out.display(), counts.join(", ")));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -145,6 +184,12 @@ fn check_existing(args: &Args, run: &RunDir) -> Result<()> {
             );
         }
         return Ok(());
+    }
+    if !run.is_started() {
+        bail!(
+            "the run in {out} ended before its configuration was written; there is nothing to \
+             resume: run the command without --resume"
+        );
     }
     if !run.has_checkpoint() {
         if run.has_model() {
@@ -225,7 +270,8 @@ pub(crate) fn refit(
     for modality in &coded {
         run.save_codes(modality)?;
     }
-    run.save_report(&RunReport { refit: true, ..run.report()? })?;
+    let suggestions = suggest(&fitted.model, &opened.dataset, split, &coded)?;
+    run.save_report(&RunReport { refit: true, suggestions, ..run.report()? })?;
     Ok(true)
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::context::RequestContext;
 use super::error::{ApiError, ApiResult};
 use super::query::QueryRequest;
 use super::search::{Plan, SearchResponse, answer};
@@ -18,6 +19,16 @@ const MAX_QUERIES: usize = 100;
 pub(crate) enum Results {
     One(Box<SearchResponse>),
     Several { results: Vec<SearchResponse> },
+}
+
+impl Results {
+    /// Number of hits of all queries.
+    pub(super) fn hits(&self) -> usize {
+        match self {
+            Results::One(one) => one.hits(),
+            Results::Several { results } => results.iter().map(SearchResponse::hits).sum(),
+        }
+    }
 }
 
 /// The queries of a request: `query` or `queries`.
@@ -65,7 +76,10 @@ pub(super) async fn answer_all(
     };
     let tasks: Vec<_> = all
         .into_iter()
-        .map(|query| tokio::spawn(answer(Arc::clone(&app), Arc::clone(&plan), query)))
+        .map(|query| {
+            let context = RequestContext::current();
+            tokio::spawn(context.scope(answer(Arc::clone(&app), Arc::clone(&plan), query)))
+        })
         .collect();
     let mut results = Vec::with_capacity(tasks.len());
     for (nth, task) in tasks.into_iter().enumerate() {

@@ -2,16 +2,25 @@
 
 use axum::body::Body;
 use axum::extract::{
-    FromRequest as _, FromRequestParts as _, Multipart, Path, Query, Request,
+    DefaultBodyLimit, FromRequest as _, FromRequestParts as _, Multipart, Path, Query,
+    Request,
 };
 use axum::http::{HeaderMap, header};
+use axum::response::Response;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::error::{ApiError, ApiResult};
 use super::state::App;
 
+/// Bodies of more bytes are parsed by a worker.
+const HEAVY: usize = 64 << 10;
+
 /// A JSON body.
-pub(crate) async fn json<T: DeserializeOwned>(app: &App, request: Request) -> ApiResult<T> {
+pub(crate) async fn json<T: DeserializeOwned + Send + 'static>(
+    app: &App,
+    request: Request,
+) -> ApiResult<T> {
     let (parts, body) = request.into_parts();
     if !is(&parts.headers, "application/json") {
         return Err(ApiError::media_type(
@@ -19,7 +28,8 @@ pub(crate) async fn json<T: DeserializeOwned>(app: &App, request: Request) -> Ap
         )
         .at("header Content-Type"));
     }
-    parse(&app.limits.body(&parts.headers, body).await?)
+    let bytes = app.limits.body(&parts.headers, body).await?;
+    app.workers.run_heavy(bytes.len() > HEAVY, move |_| parse(&bytes)).await
 }
 
 /// Whether the Content-Type of a body is `expected`.
@@ -39,7 +49,9 @@ pub(crate) async fn form(
     let bytes = app.limits.body(&parts.headers, body).await?;
     let broken =
         |err: String| ApiError::bad_request(format!("invalid multipart form: {err}"));
-    let whole = Request::from_parts(parts, Body::from(bytes));
+    let mut whole = Request::from_parts(parts, Body::from(bytes));
+    // The size was checked above; the default of the form is smaller.
+    DefaultBodyLimit::disable().apply(&mut whole);
     let form = Multipart::from_request(whole, &()).await;
     let mut form = form.map_err(|err| broken(err.body_text()))?;
     let (mut json, mut picture) = (None, None);
@@ -79,13 +91,23 @@ pub(crate) async fn path_and_query<T: DeserializeOwned>(
     Ok((path, query))
 }
 
+/// A JSON response.
+pub(crate) fn response(app: &App, value: &impl Serialize) -> ApiResult<Response> {
+    let bytes = serde_json::to_vec(value).map_err(ApiError::internal)?;
+    Response::builder()
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Body::from(app.limits.memory.response(bytes)?))
+        .map_err(ApiError::internal)
+}
+
 /// Parses JSON; errors name the field.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> ApiResult<T> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let found = serde_path_to_error::deserialize(&mut json).map_err(|err| {
         let place = err.path().to_string();
         let error = ApiError::bad_request(format!("invalid request: {}", err.inner()));
-        if place == "." { error } else { error.at(place) }
+        let place = place.trim_matches('.');
+        if place.is_empty() { error } else { error.at(place) }
     })?;
     json.end()
         .map_err(|err| {

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result};
-use crosshash::data::{Dataset, Features, ItemMeta, Modality, PicturePlace, emoji};
+use crosshash::data::{
+    Dataset, Features, ItemMeta, Modality, PicturePlace, emoji, whole_file,
+};
 use crosshash_codes::index::FieldValue;
 
 /// Maximum size of a picture file in bytes.
@@ -207,7 +209,9 @@ impl Data {
         };
         let name = pictures.name(item);
         match pictures.place() {
-            PicturePlace::Folder(folder) => Ok(Some(fs_err::read(folder.join(name))?)),
+            PicturePlace::Folder(folder) => {
+                Ok(Some(whole_file(&folder.join(name), MAX_BYTES)?))
+            }
             PicturePlace::Zip(path) => Ok(Some(self.unpack(path, name)?)),
             // without a table of contents the whole archive must be read
             PicturePlace::Tar(_) | PicturePlace::Memory(_) => {

@@ -56,7 +56,7 @@ pub(super) fn count(
 ) -> ApiResult<CountsView> {
     let near =
         within.map(|(code, radius)| near(snapshot, allowed, code, radius)).transpose()?;
-    let fields = ModalityFields { model, modality };
+    let fields = ModalityFields::of(model, modality);
     let counts = snapshot.counts(near.as_ref().or(allowed), &fields, VALUES);
     let counts = counts.map_err(ApiError::internal)?;
     let names = snapshot.label_names();

@@ -55,6 +55,11 @@ impl ApiError {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
     }
 
+    /// Nobody waits for the response any more.
+    pub(crate) fn cancelled() -> ApiError {
+        ApiError::busy("the request was cancelled")
+    }
+
     /// The request conflicts with the current state.
     pub(crate) fn conflict(message: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::CONFLICT, "conflict", message)

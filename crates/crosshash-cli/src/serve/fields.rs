@@ -6,17 +6,31 @@ use crosshash_codes::format::Id;
 use crosshash_codes::index::{FieldSource, FieldValue};
 use serde_json::Value;
 
+use super::content::DatasetContent;
 use super::run::ServedModel;
 
 /// The fields of the items of one modality.
 pub(crate) struct ModalityFields<'a> {
-    pub(crate) model: &'a ServedModel,
-    pub(crate) modality: &'a str,
+    content: &'a DatasetContent,
+    modality: &'a str,
+    version: u64,
+}
+
+impl<'a> ModalityFields<'a> {
+    /// Fields of a data set that does not change.
+    pub(crate) fn new(content: &'a DatasetContent, modality: &'a str) -> Self {
+        ModalityFields { content, modality, version: 0 }
+    }
+
+    /// Fields of the data set of a model, which may change when the model is reloaded.
+    pub(super) fn of(model: &'a ServedModel, modality: &'a str) -> Self {
+        ModalityFields { content: &model.shown, modality, version: model.number }
+    }
 }
 
 impl FieldSource for ModalityFields<'_> {
     fn version(&self) -> u64 {
-        self.model.number
+        self.version
     }
 
     fn fields(
@@ -27,7 +41,7 @@ impl FieldSource for ModalityFields<'_> {
     ) -> Result<()> {
         if payload.is_empty() {
             let id = id.to_string();
-            for (name, value) in self.model.shown.fields(self.modality, &id) {
+            for (name, value) in self.content.fields(self.modality, &id) {
                 visit(&name, value);
             }
             return Ok(());

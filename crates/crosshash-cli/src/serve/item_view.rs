@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::error::{ApiError, ApiResult};
 use super::fields::to_json;
 use super::run::ServedModel;
-use crosshash::payload::DisplayFields;
+use crosshash::payload::{self, DisplayFields};
 
 /// What an item shows.
 pub(crate) struct ItemView {
@@ -16,6 +16,8 @@ pub(crate) struct ItemView {
     pub(crate) text: Option<String>,
     pub(crate) meta: Map<String, Value>,
     pub(crate) has_picture: bool,
+    /// Bytes of text and fields, about.
+    pub(crate) bytes: usize,
 }
 
 impl ItemView {
@@ -28,20 +30,23 @@ impl ItemView {
         id: &str,
     ) -> ApiResult<ItemView> {
         let payload = snapshot.payload(item).map_err(ApiError::internal)?;
-        let (text, meta, has_picture) = if payload.is_empty() {
+        let (text, meta, has_picture, bytes) = if payload.is_empty() {
             let has_picture = model.shown.has_picture(modality, id);
             let fields = model.shown.fields(modality, id).into_iter();
             let meta = fields.map(|(name, value)| (name, to_json(&value))).collect();
-            (model.shown.text(modality, id), meta, has_picture)
+            let text = model.shown.text(modality, id);
+            let bytes = text.as_ref().map_or(0, String::len);
+            (text, meta, has_picture, bytes)
         } else {
             let (shown, has_picture) =
                 DisplayFields::decode(payload).map_err(ApiError::internal)?;
-            (shown.text, shown.meta, has_picture)
+            let bytes = payload::shown_bytes(payload).map_err(ApiError::internal)?;
+            (shown.text, shown.meta, has_picture, bytes)
         };
         let code = snapshot.code(item).map_err(ApiError::internal)?;
         let code = to_hex(snapshot.bits(), code);
         let labels = label_names(snapshot, item)?;
-        Ok(ItemView { code, labels, text, meta, has_picture })
+        Ok(ItemView { code, labels, text, meta, has_picture, bytes })
     }
 }
 

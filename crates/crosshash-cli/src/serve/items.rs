@@ -7,6 +7,8 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use crosshash::QueryInput;
+use crosshash::payload::{DisplayFields, Payload, Source};
+use crosshash_codes::Cancel;
 use crosshash_codes::format::Id;
 use crosshash_codes::live::{Applied, Change, NewItem};
 use crosshash_codes::segments::Snapshot;
@@ -20,7 +22,7 @@ use super::modality_index::ModalityIndex;
 use super::query::{self, ItemId, accepted_kinds, encode, index};
 use super::run::ServedModel;
 use super::state::App;
-use crosshash::payload::{DisplayFields, Payload, Source};
+use super::thumbnail;
 
 /// Maximum length of an id in bytes.
 const MAX_ID: usize = 512;
@@ -133,15 +135,15 @@ pub(crate) async fn post(
         let generation = app.model(model.as_deref())?;
         let target = Arc::clone(index(&generation, &modality, "modality")?);
         let (worker, name) = (Arc::clone(&generation), modality.clone());
-        let work = move || -> ApiResult<_> {
+        let work = move |cancel: &Cancel| -> ApiResult<_> {
             let made: ApiResult<Vec<NewItem>> = wanted
                 .iter()
                 .enumerate()
-                .map(|(k, item)| item.to_new(&worker, &name, k))
+                .map(|(k, item)| item.to_new(&worker, &name, k, cancel))
                 .collect();
             Ok((made?, wanted))
         };
-        let (made, items) = app.workers.run(work).await??;
+        let (made, items) = app.workers.run(work).await?;
         wanted = items;
         match target.change(Change::Put(made)).await? {
             Some(Applied { inserted, replaced, .. }) => {
@@ -153,7 +155,7 @@ pub(crate) async fn post(
 }
 
 impl Item {
-    /// The id as the index stores it: 007 is 7 if ids are numbers.
+    /// The id as the index stores it.
     fn id(&self, snapshot: &Snapshot, place: &dyn Fn(&str) -> String) -> ApiResult<Id> {
         let id = self.id.clone().text();
         if id.is_empty() || id.len() > MAX_ID || id.contains(char::is_control) {
@@ -162,7 +164,10 @@ impl Item {
             return Err(ApiError::bad_request(message).at(place("id")));
         }
         snapshot.typed_id(&id).ok_or_else(|| {
-            ApiError::bad_request("ids of this index are whole numbers").at(place("id"))
+            ApiError::bad_request(
+                "ids of this index are whole numbers without leading zeros",
+            )
+            .at(place("id"))
         })
     }
 
@@ -186,8 +191,20 @@ impl Item {
     }
 
     /// The item with its code and payload.
-    fn to_new(&self, model: &ServedModel, modality: &str, at: usize) -> ApiResult<NewItem> {
-        let place = |field: &str| format!("items[{at}].{field}");
+    fn to_new(
+        &self,
+        model: &ServedModel,
+        modality: &str,
+        at: usize,
+        cancel: &Cancel,
+    ) -> ApiResult<NewItem> {
+        if cancel.is_cancelled() {
+            return Err(ApiError::cancelled());
+        }
+        let place = |field: &str| match field {
+            "" => format!("items[{at}]"),
+            field => format!("items[{at}].{field}"),
+        };
         let snapshot = index(model, modality, "modality")?.snapshot();
         let id = self.id(&snapshot, &place)?;
         self.check(&place)?;
@@ -203,7 +220,27 @@ impl Item {
             })
         };
         let labels = self.labels.iter().map(number).collect::<ApiResult<Vec<u32>>>()?;
-        let (code, outputs) = self.encoded(model, modality, picture.as_deref(), &place)?;
+        let given = self.given(model, modality, picture.as_deref(), &place)?;
+        // A picture that is only shown is checked as well: thumbnails are made of it later.
+        if let Some(file) = &picture
+            && !matches!(given, Given::Input(QueryInput::Picture(_)))
+        {
+            thumbnail::check(file, cancel).map_err(|err| {
+                ApiError::bad_request(format!("{err:#}")).at(place("picture"))
+            })?;
+        }
+        let (code, outputs) = match given {
+            Given::Code(code) => (code, None),
+            Given::Input(input) => {
+                let kind = input.kind().name();
+                let encoder = model.encoder.as_ref();
+                let encoder = encoder
+                    .ok_or_else(|| ApiError::internal("the model has no encoder"))?;
+                let encoded = encode(encoder, modality, input, cancel);
+                let encoded = encoded.map_err(|err| err.at(place(kind)))?.query;
+                (encoded.code.words().to_vec(), Some(encoded.outputs))
+            }
+        };
         let payload = Payload {
             shown: DisplayFields { text: self.text.clone(), meta: self.meta.clone() },
             source: Source {
@@ -217,24 +254,24 @@ impl Item {
         Ok(NewItem { id, code, labels, payload, outputs })
     }
 
-    /// The given code, or code and outputs of the given features, text or picture.
-    fn encoded(
+    /// The given code, or what it is computed from: features, text or picture.
+    fn given(
         &self,
         model: &ServedModel,
         modality: &str,
         picture: Option<&[u8]>,
         place: &dyn Fn(&str) -> String,
-    ) -> ApiResult<(Vec<u64>, Option<Vec<f32>>)> {
+    ) -> ApiResult<Given> {
         if let Some(code) = &self.code {
             let code = from_hex(model.bits, code).map_err(|err| err.at(place("code")))?;
-            return Ok((code, None));
+            return Ok(Given::Code(code));
         }
-        let Some(encoder) = &model.encoder else {
+        if model.encoder.is_none() {
             let message = "this is an index without a model: give the code";
             return Err(ApiError::bad_request(message).at(place("code")));
-        };
+        }
         let kinds = accepted_kinds(model, modality);
-        let given = match (&self.features, &self.text, picture) {
+        Ok(Given::Input(match (&self.features, &self.text, picture) {
             (Some(values), _, _) => QueryInput::Features(values.clone()),
             (_, Some(text), _) if kinds.contains(&"text") => QueryInput::Text(text.clone()),
             (_, _, Some(picture)) => QueryInput::Picture(picture.to_vec()),
@@ -245,12 +282,14 @@ impl Item {
                 );
                 return Err(ApiError::bad_request(message).at(place("")));
             }
-        };
-        let kind = given.kind().name();
-        let encoded =
-            encode(encoder, modality, given).map_err(|err| err.at(place(kind)))?;
-        Ok((encoded.query.code.words().to_vec(), Some(encoded.query.outputs)))
+        }))
     }
+}
+
+/// Where the code of an item comes from.
+enum Given {
+    Code(Vec<u64>),
+    Input(QueryInput),
 }
 
 fn check_count(app: &App, count: usize, place: &str) -> ApiResult<()> {

@@ -1,12 +1,13 @@
-//! Limits of a request: bytes, results, time, and CPU workers.
+//! Limits of a request: bytes, results and time; and the memory of all bodies and responses.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, header};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::context::RequestContext;
 use super::error::{ApiError, ApiResult};
 
 /// A body that is too large is read and discarded up to this multiple of the limit, so that the
@@ -26,6 +27,8 @@ pub(crate) struct Limits {
     pub(crate) time: Duration,
     /// Concurrent connections.
     pub(crate) connections: usize,
+    /// Memory of all bodies and responses.
+    pub(crate) memory: Memory,
 }
 
 impl Limits {
@@ -44,35 +47,86 @@ impl Limits {
         {
             return Err(rejected());
         }
-        let read = read(body, self.body);
+        let read = self.read(body);
         match tokio::time::timeout(self.time, read).await {
             Err(_) => {
                 Err(ApiError::timeout("timeout while reading the body; send it again"))
             }
-            Ok(Err(err)) => {
-                Err(ApiError::bad_request(format!("the body is incomplete: {err}")))
-            }
+            Ok(Err(err)) => Err(err),
             Ok(Ok(None)) => Err(rejected()),
             Ok(Ok(Some(bytes))) => Ok(bytes),
         }
     }
+
+    /// The complete body, or none if it is larger than the limit. Its memory is reserved as it
+    /// arrives, until the request ends.
+    async fn read(&self, body: Body) -> ApiResult<Option<Bytes>> {
+        let mut stream = body.into_data_stream();
+        let mut all: Vec<u8> = Vec::new();
+        let (mut length, mut reserved) = (0_usize, Memory::SMALL);
+        while let Some(chunk) = next(&mut stream).await {
+            let chunk = chunk.map_err(|err| {
+                ApiError::bad_request(format!("the body is incomplete: {err}"))
+            })?;
+            length += chunk.len();
+            if length > self.body.saturating_mul(DISCARD_FACTOR) {
+                break;
+            }
+            if length > self.body {
+                all = Vec::new();
+                continue;
+            }
+            if length > reserved {
+                // Room to grow: a vector doubles its capacity.
+                let more = length.min(self.body);
+                RequestContext::current().keep(self.memory.reserve(more)?);
+                reserved += more;
+            }
+            all.extend_from_slice(&chunk);
+        }
+        Ok((length <= self.body).then(|| all.into()))
+    }
 }
 
-/// The complete body, or none if it is larger than `limit`.
-async fn read(body: Body, limit: usize) -> Result<Option<Bytes>, axum::Error> {
-    let mut stream = body.into_data_stream();
-    let mut all: Vec<u8> = Vec::new();
-    let mut length = 0_usize;
-    while let Some(chunk) = next(&mut stream).await {
-        let chunk = chunk?;
-        length += chunk.len();
-        if length <= limit {
-            all.extend_from_slice(&chunk);
-        } else if length > limit.saturating_mul(DISCARD_FACTOR) {
-            break;
-        }
+/// The memory of all bodies that are being read and of all responses that are being sent, in KiB.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory(Arc<Semaphore>);
+
+impl Memory {
+    /// Bytes of a body or response that need no reservation.
+    const SMALL: usize = 64 << 10;
+
+    /// At most this many bytes.
+    pub(crate) fn new(bytes: usize) -> Memory {
+        Memory(Arc::new(Semaphore::new(bytes >> 10)))
     }
-    Ok((length <= limit).then(|| all.into()))
+
+    fn reserve(&self, bytes: usize) -> ApiResult<OwnedSemaphorePermit> {
+        let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
+        Arc::clone(&self.0).try_acquire_many_owned(kib).map_err(|_| {
+            ApiError::busy("too many large requests at the same time; retry later")
+        })
+    }
+
+    /// The bytes of a response; their memory is reserved until they are sent.
+    pub(crate) fn response(&self, bytes: Vec<u8>) -> ApiResult<Bytes> {
+        if bytes.len() <= Memory::SMALL {
+            return Ok(bytes.into());
+        }
+        let permit = self.reserve(bytes.len())?;
+        Ok(Bytes::from_owner(Sending { bytes, _permit: permit }))
+    }
+}
+
+struct Sending {
+    bytes: Vec<u8>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Sending {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// The next chunk of a body.
@@ -89,31 +143,5 @@ async fn next(
             Ok(Err(_trailers)) => {}
             Err(err) => return Some(Err(err)),
         }
-    }
-}
-
-/// Runs CPU-bound work, as many tasks at once as there are cores; the others wait, so that neither
-/// memory nor threads grow with the number of requests.
-#[derive(Clone)]
-pub(crate) struct Workers(Arc<Semaphore>);
-
-impl Workers {
-    pub(crate) fn new() -> Workers {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Workers(Arc::new(Semaphore::new(cores)))
-    }
-
-    /// Runs `work` on a blocking thread.
-    pub(crate) async fn run<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> ApiResult<T> {
-        let permit = Arc::clone(&self.0).acquire_owned().await;
-        let permit = permit.map_err(|_| ApiError::busy("the server is stopping"))?;
-        let task = tokio::task::spawn_blocking(move || {
-            let _permit = permit; // held until the work is done, even if the client has left
-            work()
-        });
-        task.await.map_err(ApiError::internal)
     }
 }

@@ -21,6 +21,8 @@ const ITEMS: usize = 400;
 /// Number of labels, the most frequent ones.
 const LABELS: usize = 12;
 const ITERATIONS: usize = 500;
+/// Version of the computation; saved maps of other versions are computed again.
+const VERSION: u32 = 2;
 
 /// Maps by model.
 #[derive(Default)]
@@ -84,7 +86,8 @@ fn path(model: &ServedModel) -> Result<PathBuf> {
 fn saved(model: &ServedModel) -> Option<Value> {
     let mut map: Value =
         serde_json::from_slice(&fs_err::read(path(model).ok()?).ok()?).ok()?;
-    let same = map["of"].as_str() == Some(&model.fingerprint);
+    let same = map["of"] == model.fingerprint && map["version"] == VERSION;
+    map.as_object_mut()?.remove("version");
     map.as_object_mut()?.remove("of");
     same.then_some(map)
 }
@@ -103,6 +106,7 @@ fn compute(model: &ServedModel, data_args: &DataArgs) -> Result<Value> {
     let options = Options {
         n_labels: LABELS,
         items: ITEMS,
+        every_label: true,
         iterations: ITERATIONS,
         fewer: true,
         ..Options::default()
@@ -118,6 +122,7 @@ fn compute(model: &ServedModel, data_args: &DataArgs) -> Result<Value> {
     let map = json!({ "points": points });
     let mut saved = map.clone();
     saved["of"] = json!(model.fingerprint);
+    saved["version"] = json!(VERSION);
     file::write(&path(model)?, &serde_json::to_string(&saved)?)?;
     Ok(map)
 }

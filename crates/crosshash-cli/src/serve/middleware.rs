@@ -7,16 +7,21 @@ use std::time::Instant;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
+use axum::http::uri::Authority;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
+use super::context::{CancelOnDrop, RequestContext};
 use super::error::{ApiError, ApiResult};
+use super::listen::Client;
 use super::state::App;
 
 /// Paths without a token: the page, which asks for the token, and paths that reveal no items.
 const OPEN: [&str; 4] = ["/", "/page/{file}", "/healthz", "/openapi.json"];
+/// Paths that connections beyond the maximum may request.
+const RESERVED: [&str; 2] = ["/healthz", "/metrics"];
 
 pub(crate) async fn around(
     State(app): State<Arc<App>>,
@@ -30,29 +35,35 @@ pub(crate) async fn around(
     let route = matched.unwrap_or_else(|| "other".into());
     let origin = request.headers().get(header::ORIGIN).cloned();
     let preflight = request.method() == Method::OPTIONS && app.guard.cors.is_some();
+    let client = request.extensions().get::<Client>().cloned();
     let admitted = app.guard.admit(
         request.headers(),
-        request.uri().host(),
+        request.uri().authority().map(Authority::as_str),
         preflight || OPEN.contains(&route.as_str()),
     );
+    let admitted = admitted.and_then(|()| match &client {
+        Some(client) if client.reserve && !RESERVED.contains(&route.as_str()) => {
+            Err(ApiError::busy("too many connections; retry later"))
+        }
+        _ => Ok(()),
+    });
     let mut response = match admitted {
         Err(fault) => fault.into_response(),
         Ok(()) if preflight => StatusCode::NO_CONTENT.into_response(),
         Ok(()) => {
             // In its own task: a panic ends only this request.
-            let work = tokio::spawn(next.run(request));
-            let abort = work.abort_handle();
+            let context = RequestContext::new(client.map(|c| c.flow).unwrap_or_default());
+            let work = tokio::spawn(context.clone().scope(next.run(request)));
+            // The work is cancelled if this future is dropped: the client has gone.
+            let _cancel = CancelOnDrop { context, task: work.abort_handle() };
             // Receiving the body may take the same time again.
             match tokio::time::timeout(2 * app.limits.time, work).await {
                 Ok(Ok(response)) => response,
                 Ok(Err(err)) => ApiError::internal(err).into_response(),
-                Err(_) => {
-                    abort.abort();
-                    ApiError::busy(
-                        "the request took too long; request less, or retry later",
-                    )
-                    .into_response()
-                }
+                Err(_) => ApiError::busy(
+                    "the request took too long; request less, or retry later",
+                )
+                .into_response(),
             }
         }
     };

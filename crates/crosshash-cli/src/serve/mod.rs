@@ -10,8 +10,9 @@
 //! | `search.rs`, `encode.rs`, `items.rs`, `pictures.rs`, `models.rs`, `map.rs` | the endpoints |
 //! | `content.rs`, `thumbnail.rs` | texts and pictures of the data set |
 //! | `body.rs`, `limits.rs`, `auth.rs`, `error.rs` | request bodies, limits, authorisation, errors |
+//! | `context.rs`, `fair.rs` | the client of a request and its cancellation; a fair order of the work |
 //! | `middleware.rs`, `metrics.rs`, `logs.rs`, `timings.rs` | for every request: time, counters, log |
-//! | `listen.rs` | connections, signals, shutdown |
+//! | `listen.rs`, `timed_io.rs` | connections, their time limits, signals, shutdown |
 //! | `page.rs`, `page/`, `openapi.rs` | the page; the OpenAPI document |
 //!
 //! The API is specified in `openapi.json`; a test requests every path, and every route is in it.
@@ -20,9 +21,11 @@ mod auth;
 mod batch;
 mod body;
 pub(crate) mod content;
+mod context;
 mod counts;
 mod encode;
 mod error;
+mod fair;
 pub(crate) mod fields;
 mod item_view;
 mod items;
@@ -45,12 +48,13 @@ mod run;
 mod search;
 mod state;
 mod thumbnail;
+mod timed_io;
 mod timings;
 mod word_index;
 mod word_search;
 
 pub(crate) use content::DatasetContent;
-pub(crate) use limits::Limits;
+pub(crate) use limits::{Limits, Memory};
 pub(crate) use notice::unknown_words;
 pub(crate) use run::{DataLocation, data_place};
 pub(crate) use word_index::item_words;

@@ -82,12 +82,21 @@ impl ModalityIndex {
         self.words.get().is_some_and(|words| !words.keywords.is_empty() || changed.is_any())
     }
 
-    /// Writes changed items to the keyword index.
-    pub(super) fn update_words(&self) {
+    /// Lets searches by words see changed items.
+    fn update_words(&self) {
         let Some(words) = self.words.get() else { return };
         let updated = words.update(&self.changed, &|| self.snapshot(), &self.modality);
         if let Err(err) = updated {
             tracing::warn!(modality = self.modality, error = %format!("{err:#}"), "changed items are not yet found by words");
+        }
+    }
+
+    /// Writes changed items to the keyword index.
+    pub(super) fn write_words(&self) {
+        self.update_words();
+        let Some(words) = self.words.get() else { return };
+        if let Err(err) = words.keywords.commit() {
+            tracing::warn!(modality = self.modality, error = %err, "the keyword index cannot be written; it is compared with the items at the next start");
         }
     }
 

@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use crosshash::{HistoryTable, RunDir, RunReport};
+use crosshash_codes::Cancel;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -23,12 +24,12 @@ struct NoParameters {}
 /// All models.
 pub(crate) async fn list(State(app): State<Arc<App>>) -> ApiResult<Json<Value>> {
     let models = app.models();
-    let work = move || -> ApiResult<Value> {
+    let work = move |_: &Cancel| -> ApiResult<Value> {
         let all = models.all.values().map(|model| described(model));
         let all = all.collect::<ApiResult<Vec<Value>>>()?;
         Ok(json!({ "default": models.default, "models": all }))
     };
-    Ok(Json(app.workers.run(work).await??))
+    Ok(Json(app.workers.run(work).await?))
 }
 
 /// One model with its training history and evaluation.
@@ -38,7 +39,7 @@ pub(crate) async fn get(
 ) -> ApiResult<Json<Value>> {
     let (name, NoParameters {}) = body::path_and_query(request).await?;
     let model = app.model(Some(&name))?;
-    let work = move || -> ApiResult<Value> {
+    let work = move |_: &Cancel| -> ApiResult<Value> {
         let mut value = described(&model)?;
         let run = RunDir::open(&model.folder).ok();
         let report = run.as_ref().and_then(|run| run.report().ok());
@@ -48,7 +49,7 @@ pub(crate) async fn get(
         value["settings"] = run.as_ref().and_then(settings).unwrap_or(Value::Null);
         Ok(value)
     };
-    Ok(Json(app.workers.run(work).await??))
+    Ok(Json(app.workers.run(work).await?))
 }
 
 fn described(model: &ServedModel) -> ApiResult<Value> {
@@ -79,6 +80,7 @@ fn described(model: &ServedModel) -> ApiResult<Value> {
         "generation": model.number,
         "modalities": modalities.collect::<Vec<_>>(),
         "labels": labels,
+        "suggestions": model.suggestions,
     }))
 }
 
@@ -91,10 +93,15 @@ fn shortened(report: &RunReport) -> Value {
             "map": direction.map(),
             "chance": direction.chance(),
             "recall": direction.recall_of_pairs(),
+            "metrics": metrics(direction.user_metrics()),
             "curve": direction.precision_recall(),
         })
     });
     json!({ "directions": directions.collect::<Vec<_>>() })
+}
+
+fn metrics(all: Vec<(&'static str, f64)>) -> Map<String, Value> {
+    all.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect()
 }
 
 /// The epochs as objects, without empty cells.

@@ -27,6 +27,7 @@ const FILES: &[(&str, &[u8])] = &[
     ("intro.css", include_bytes!("page/intro.css")),
     ("intro.js", include_bytes!("page/intro.js")),
     ("labels.js", include_bytes!("page/labels.js")),
+    ("map-layout.js", include_bytes!("page/map-layout.js")),
     ("map.js", include_bytes!("page/map.js")),
     ("model.css", include_bytes!("page/model.css")),
     ("model.js", include_bytes!("page/model.js")),

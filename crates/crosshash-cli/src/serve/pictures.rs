@@ -7,6 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::Response;
+use crosshash_codes::Cancel;
 use crosshash_codes::segments::Snapshot;
 use serde::Deserialize;
 use xxhash_rust::xxh3::xxh3_64;
@@ -102,8 +103,10 @@ pub(crate) async fn get(
         None => {
             let (name, worker, modality) =
                 (id.clone(), Arc::clone(&model), index.modality.clone());
-            let work = move || make(&worker, &modality, (&snapshot, item), &name, size);
-            let made = app.workers.run(work).await??;
+            let work = move |cancel: &Cancel| {
+                make(&worker, &modality, (&snapshot, item), &name, size, cancel)
+            };
+            let made = app.workers.run(work).await?;
             let bytes = Bytes::from(made.ok_or_else(missing)?);
             app.thumbnails.put(key, bytes.clone());
             bytes
@@ -131,6 +134,7 @@ fn make(
     (snapshot, item): (&Snapshot, u32),
     id: &str,
     size: Option<u32>,
+    cancel: &Cancel,
 ) -> ApiResult<Option<Vec<u8>>> {
     let payload = snapshot.payload(item).map_err(ApiError::internal)?;
     let file = if payload.is_empty() {
@@ -140,8 +144,8 @@ fn make(
     };
     let file = file.map_err(|err| ApiError::internal(format!("{err:#}")))?;
     let made = file.map(|file| match size {
-        Some(size) => thumbnail::make(file, size),
-        None => thumbnail::plain(file),
+        Some(size) => thumbnail::make(file, size, cancel),
+        None => thumbnail::plain(file, cancel),
     });
     made.transpose().map_err(|err| {
         tracing::warn!(modality, id, error = %format!("{err:#}"), "unreadable picture");

@@ -6,6 +6,7 @@ use std::time::Instant;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use crosshash::{Drawing, EncodedQuery, QueryEncoder, QueryInput, QueryKind};
+use crosshash_codes::{Cancel, Codes};
 use serde::{Deserialize, Serialize};
 
 use super::error::{ApiError, ApiResult};
@@ -14,7 +15,6 @@ use super::modality_index::ModalityIndex;
 use super::rank::item_outputs;
 use super::run::ServedModel;
 use super::state::App;
-use super::thumbnail;
 use super::timings::{Timings, micros};
 
 /// Number of nearest centres in a response.
@@ -32,6 +32,8 @@ pub(crate) struct QueryRequest {
     drawing: Option<Drawing>,
     item: Option<ItemRef>,
     code: Option<String>,
+    /// Real outputs of the model; also beside a code, whose search they rank.
+    outputs: Option<Vec<f32>>,
     features: Option<Vec<f32>>,
     modality: Option<String>,
     /// The uploaded file of a multipart form.
@@ -107,13 +109,14 @@ impl QueryRequest {
             ("drawing", self.drawing.is_some()),
             ("item", self.item.is_some()),
             ("code", self.code.is_some()),
+            ("outputs", self.outputs.is_some() && self.code.is_none()),
             ("features", self.features.is_some()),
         ];
         let given: Vec<&str> = forms.iter().filter(|f| f.1).map(|f| f.0).collect();
         match given[..] {
             [_] => Ok(()),
             [] => Err(ApiError::bad_request(
-                "empty query; specify one of text, picture, drawing, item, code or features",
+                "empty query; specify one of text, picture, drawing, item, code, outputs or features",
             )
             .at("query")),
             _ => Err(ApiError::bad_request(format!(
@@ -145,15 +148,23 @@ impl QueryRequest {
 
     /// Resolves the query to a code.
     pub(crate) async fn resolve(
-        self,
+        mut self,
         app: &App,
         model: &Arc<ServedModel>,
     ) -> ApiResult<ResolvedQuery> {
         self.check()?;
         let started = Instant::now();
+        let outputs =
+            self.outputs.take().map(|values| checked_outputs(model, values)).transpose()?;
         if let Some(code) = &self.code {
             let code = from_hex(model.bits, code).map_err(|err| err.at("query.code"))?;
-            return Ok(resolved(model, self.modality, code, None, None, started));
+            return Ok(resolved(model, self.modality, code, outputs, None, started));
+        }
+        if let Some(outputs) = outputs {
+            let code =
+                Codes::from_signs(model.bits, &outputs).map_err(ApiError::internal)?;
+            let code = code.words().to_vec();
+            return Ok(resolved(model, self.modality, code, Some(outputs), None, started));
         }
         if let Some(ItemRef { id, modality }) = self.item {
             let id = id.text();
@@ -181,16 +192,16 @@ impl QueryRequest {
             .map_err(|err| ApiError::bad_request(err.to_string()).at(place))?
             .to_owned();
         let (worker, name) = (Arc::clone(model), modality.clone());
-        let work = move || -> ApiResult<(u64, Encoded)> {
+        let work = move |cancel: &Cancel| -> ApiResult<(u64, Encoded)> {
             let started = Instant::now();
             let input = self.input()?;
             let decode = micros(started);
             let encoder = worker.encoder.as_ref();
             let encoder =
                 encoder.ok_or_else(|| ApiError::internal("the model has no encoder"))?;
-            Ok((decode, encode(encoder, &name, input)?))
+            Ok((decode, encode(encoder, &name, input, cancel)?))
         };
-        let (decode, encoded) = app.workers.run(work).await??;
+        let (decode, encoded) = app.workers.run(work).await?;
         let EncodedQuery { outputs, code, .. } = encoded.query;
         let code = code.words().to_vec();
         let mut query = resolved(model, Some(modality), code, Some(outputs), None, started);
@@ -220,6 +231,20 @@ impl QueryRequest {
     }
 }
 
+/// Real outputs, one finite number per bit.
+fn checked_outputs(model: &ServedModel, values: Vec<f32>) -> ApiResult<Vec<f32>> {
+    let bits = model.bits.get();
+    let invalid = |message: String| ApiError::bad_request(message).at("query.outputs");
+    if values.len() != bits {
+        let count = values.len();
+        return Err(invalid(format!("{count} outputs; the model has {bits}, one per bit")));
+    }
+    match values.iter().position(|value| !value.is_finite()) {
+        Some(at) => Err(invalid(format!("output {at} is not a finite number"))),
+        None => Ok(values),
+    }
+}
+
 /// A text within the limits.
 fn checked_text(text: &str) -> ApiResult<&str> {
     match text.chars().count() {
@@ -246,16 +271,14 @@ pub(crate) fn encode(
     encoder: &QueryEncoder,
     modality: &str,
     input: QueryInput,
+    cancel: &Cancel,
 ) -> ApiResult<Encoded> {
     let kind = input.kind();
     let invalid = |message: String| {
         ApiError::bad_request(message).at(format!("query.{}", kind.name()))
     };
     let started = Instant::now();
-    if let QueryInput::Picture(file) = &input {
-        thumbnail::check_size(file).map_err(|err| invalid(format!("{err:#}")))?;
-    }
-    let features = encoder.features(modality, input);
+    let features = encoder.features(modality, input, cancel);
     let features = features.map_err(|err| invalid(err.to_string()))?;
     let features_us = micros(started);
     let started = Instant::now();

@@ -1,8 +1,8 @@
 //! The rank of a search: which score orders the hits, and its real-valued query.
 
-use crosshash_codes::Bits;
 use crosshash_codes::index::Rank;
 use crosshash_codes::segments::{Ranking, Snapshot};
+use crosshash_codes::{Bits, Outputs};
 
 use super::error::{ApiError, ApiResult};
 use super::query::ResolvedQuery;
@@ -30,17 +30,21 @@ pub(super) fn ranking(
     Ok(Ranking::by(rank))
 }
 
-/// The real outputs of a query: those of the model, those stored for the item, or the signs of the
-/// code.
-pub(super) fn reals(bits: Bits, query: &ResolvedQuery) -> Vec<f32> {
-    let outputs = query.outputs.as_ref().or(query.item_outputs.as_ref());
-    if let Some(outputs) = outputs
-        && outputs.iter().all(|value| value.is_finite())
-    {
-        return outputs.clone();
+/// The real outputs of a query, one signed byte per bit: those of the model, or those stored for the item;
+/// `None` if only its code is known. They are rounded, so that a query which is sent again with the outputs
+/// of the response has the same results.
+pub(super) fn query_outputs(bits: Bits, query: &ResolvedQuery) -> Option<Vec<i8>> {
+    let outputs = query.outputs.as_ref().or(query.item_outputs.as_ref())?;
+    Some(Outputs::from_reals(bits, outputs).ok()?.row(0).to_vec())
+}
+
+/// The numbers that rank a query: its outputs, or else the signs of its code.
+pub(super) fn reals(bits: Bits, code: &[u64], outputs: Option<&[i8]>) -> Vec<f32> {
+    if let Some(outputs) = outputs {
+        return outputs.iter().map(|&value| f32::from(value)).collect();
     }
     let sign = |k: usize| {
-        let word = query.code.get(k / 64).copied().unwrap_or(0);
+        let word = code.get(k / 64).copied().unwrap_or(0);
         if word >> (k % 64) & 1 == 1 { 1.0 } else { -1.0 }
     };
     (0..bits.get()).map(sign).collect()

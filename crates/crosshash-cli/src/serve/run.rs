@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use crosshash::calibrate::NearestDistances;
 use crosshash::data::Analysis;
-use crosshash::{Encoder as _, FileStamp, QueryEncoder, RunDir};
+use crosshash::{Encoder as _, FileStamp, QueryEncoder, RunDir, Suggestion};
 use crosshash_codes::Bits;
 use crosshash_codes::segments::is_index;
 use xxhash_rust::xxh3::Xxh3;
@@ -14,6 +14,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::content::DatasetContent;
 use super::modality_files;
 use super::modality_index::ModalityIndex;
+use super::thumbnail;
 use crate::weight_paths::WeightPaths;
 
 /// The only modality of an index that is served without a model.
@@ -36,6 +37,7 @@ pub(crate) struct ServedModel {
     /// Hash of the codes and the weights.
     pub(crate) fingerprint: String,
     /// From the report of the run.
+    pub(crate) suggestions: Vec<Suggestion>,
     nearest: Vec<NearestDistances>,
 }
 
@@ -73,7 +75,8 @@ pub(crate) fn open(
         return open_index(name, folder, number, before);
     }
     let run = RunDir::open(folder)?;
-    let encoder = QueryEncoder::open(&run, &weight_paths.weights())?;
+    let encoder = QueryEncoder::open(&run, &weight_paths.weights())?
+        .with_picture_limits(thumbnail::limits());
     let fingerprint = fingerprint(&run)?;
     let config = run.config().ok();
     let data = data_place(&run, place);
@@ -103,6 +106,9 @@ pub(crate) fn open(
     for index in &indexes {
         index.open_words(&encoder.analysis(&index.modality), &shown)?;
     }
+    let report = run.report().ok();
+    let (suggestions, nearest) =
+        report.map(|report| (report.suggestions, report.nearest)).unwrap_or_default();
     Ok(ServedModel {
         name: name.to_owned(),
         number,
@@ -116,7 +122,8 @@ pub(crate) fn open(
         shown,
         data,
         fingerprint,
-        nearest: run.report().map_or_else(|_| Vec::new(), |report| report.nearest),
+        suggestions,
+        nearest,
     })
 }
 
@@ -145,6 +152,7 @@ fn open_index(
         shown: DatasetContent::Nothing,
         data: None,
         fingerprint: String::new(),
+        suggestions: Vec::new(),
         nearest: Vec::new(),
     })
 }

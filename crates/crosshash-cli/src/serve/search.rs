@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::Json;
 use axum::extract::{Request, State};
+use axum::response::Response;
 use crosshash_codes::index::{ItemSet, Query};
-use crosshash_codes::segments::{Found, Ranking, Snapshot};
-use crosshash_codes::{Codes, live};
+use crosshash_codes::live::{self, SearchReply};
+use crosshash_codes::segments::{Found, RankedHits, Ranking, Snapshot};
+use crosshash_codes::{Cancel, Codes};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tokio::sync::OnceCell;
 
-use super::batch::{self, Results};
+use super::batch;
 use super::counts::{self, CountsView};
 use super::error::{ApiError, ApiResult};
 use super::fields::ModalityFields;
@@ -25,10 +27,14 @@ use super::state::App;
 use super::timings::{Timings, micros};
 use super::word_search::{SnippetView, WordMarks, known_words, word_query};
 use super::{body, rank};
-use crate::word_ranking::{By, Ranked, RankedPage};
+use crate::word_ranking::{By, Ranked, RankedPage, WordQuery};
 
 /// Default number of results per response.
 const DEFAULT_K: usize = 24;
+/// Responses with more hits are written by a worker.
+const HEAVY: usize = 100;
+/// The most bytes of texts and fields of the results of a query.
+const MAX_CONTENT: usize = 16 << 20;
 /// The largest `skip`.
 const MAX_SKIP: usize = 1_000_000;
 
@@ -82,6 +88,8 @@ struct QueryInfo {
     modality: Option<String>,
     code: Option<String>,
     bits: usize,
+    /// Its real outputs, rounded; sent again with the code, they give the same results.
+    outputs: Option<Vec<i8>>,
     centres: Vec<Centre>,
     labels: Option<Vec<String>>,
     words: Option<WordsView>,
@@ -114,6 +122,8 @@ pub(super) struct Plan {
     target: Arc<ModalityIndex>,
     page: Page,
     filter: Option<String>,
+    /// The items that match the filter; evaluated once.
+    allowed: OnceCell<(Arc<Snapshot>, Arc<ItemSet>)>,
     by: Option<By>,
     rank: Option<String>,
     explain: bool,
@@ -123,7 +133,7 @@ pub(super) struct Plan {
 pub(crate) async fn post(
     State(app): State<Arc<App>>,
     request: Request,
-) -> ApiResult<Json<Results>> {
+) -> ApiResult<Response> {
     let started = Instant::now();
     let request = read(&app, request).await?;
     let decoded = micros(started);
@@ -140,12 +150,16 @@ pub(crate) async fn post(
         target,
         page,
         filter: filter.filter(|text| !text.trim().is_empty()),
+        allowed: OnceCell::new(),
         by,
         rank,
         explain: explain.unwrap_or(true),
         counts,
     };
-    Ok(Json(batch::answer_all(app, Arc::new(plan), queries).await?))
+    let results = batch::answer_all(Arc::clone(&app), Arc::new(plan), queries).await?;
+    let worker = Arc::clone(&app);
+    let is_heavy = results.hits() > HEAVY;
+    app.workers.run_heavy(is_heavy, move |_| body::response(&worker, &results)).await
 }
 
 /// Answers one query.
@@ -157,15 +171,12 @@ pub(super) async fn answer(
     let (model, target) = (&plan.model, &plan.target);
     let Page { k, skip, radius } = plan.page;
     let words = word_query(plan.by, query.text()?, target, (k, skip, radius))?;
-    let by = words.by;
-    let mut query = match by {
+    let query = match words.by {
         By::Words => ResolvedQuery::of_words(),
         By::Meaning | By::Both => query.resolve(&app, model).await?,
     };
-    let known = known_words(&words, model, query.modality.as_deref());
     let searching = Instant::now();
-    let code = query.code.clone();
-    let ranking = match by {
+    let ranking = match words.by {
         By::Words => None,
         By::Meaning | By::Both => {
             Some(rank::ranking(plan.rank.as_deref(), &target.snapshot(), &query)?)
@@ -173,134 +184,99 @@ pub(super) async fn answer(
     };
     let (k, skip) = words.by_meaning();
     let meaning = Page { k, skip, radius };
+    let outputs = rank::query_outputs(model.bits, &query);
+    let reals = rank::reals(model.bits, &query.code, outputs.as_deref());
     let found = match ranking {
-        Some(ranking) if plan.filter.is_none() && !plan.counts => {
-            let reals = rank::reals(model.bits, &query);
+        Some(ranking) if plan.filter.is_none() => {
             let request = live::SearchRequest { k, skip, radius, ranking: Some(ranking) };
-            let (snapshot, hits) = target.search(code.clone(), reals, request).await?;
-            Outcome { snapshot, hits, allowed: None, counts: None }
+            let found = target.search(query.code.clone(), reals, request).await?;
+            let SearchReply { snapshot, hits, nearest } = found;
+            let mut counts = None;
+            if plan.counts {
+                let (worker, code) = (Arc::clone(&plan), query.code.clone());
+                let snapshot = Arc::clone(&snapshot);
+                let work = move |_: &Cancel| worker.count(&snapshot, None, &code);
+                counts = Some(app.workers.run(work).await?);
+            }
+            Outcome { snapshot, hits, nearest, allowed: None, counts }
         }
         _ => {
-            let (worker, code) = (Arc::clone(&plan), code.clone());
-            let ranked = ranking.map(|ranking| (rank::reals(model.bits, &query), ranking));
-            app.workers.run(move || worker.narrowed(code, ranked, meaning)).await??
-        }
-    };
-    let Outcome { snapshot, hits, allowed, counts } = found;
-    let nearest = hits.iter().map(|found| found.hit.distance).min();
-    let RankedPage { hits, matching, terms } = match by {
-        By::Meaning => {
-            words.rank(None, &snapshot, &code, None, hits).map_err(ApiError::internal)?
-        }
-        By::Words | By::Both => {
-            let (target, snapshot) = (Arc::clone(target), Arc::clone(&snapshot));
-            let work = move || {
-                let keywords = target.words().map(|words| &words.keywords);
-                let page = words.rank(keywords, &snapshot, &code, allowed.as_ref(), hits);
-                page.map_err(ApiError::internal)
+            let (snapshot, allowed) = plan.narrow(&app).await?;
+            let (worker, code) = (Arc::clone(&plan), query.code.clone());
+            let ranked = ranking.map(|ranking| (reals, ranking));
+            let work = move |_: &Cancel| {
+                worker.narrowed((snapshot, allowed), code, ranked, meaning)
             };
-            app.workers.run(work).await??
+            app.workers.run(work).await?
         }
     };
-    query.timings.search = micros(searching);
-    query.timings.decode += plan.decoded;
-    let explained = if plan.explain { query.explaining_labels() } else { Vec::new() };
-    let searched = snapshot.len();
-    let weak_from = model.weak_from(query.modality.as_deref(), &target.modality);
-    let is_first = plan.page.skip == 0 || by == By::Both;
-    let is_weak = is_first && nearest.zip(weak_from).is_some_and(|(d, from)| d >= from);
-    let hit = |ranked: Ranked| -> ApiResult<Hit> {
-        let reason = ranked.reasons(weak_from);
-        let weak = is_weak && ranked.tier.is_none() && !ranked.exact;
-        let Ranked { found, distance, .. } = ranked;
-        let (id, item) = (found.id.to_string(), found.hit.item);
-        let view = ItemView::new(model, &target.modality, &snapshot, item, &id)?;
-        let ItemView { code, labels, text, meta, has_picture } = view;
-        let shared = labels.iter().filter(|l| explained.contains(l)).cloned().collect();
-        let picture = has_picture.then(|| picture_path(&model.name, &target.modality, &id));
-        let score = found.score;
-        let WordMarks { highlights, snippet } =
-            WordMarks::new(target, &terms, text.as_deref());
-        Ok(Hit {
-            id,
-            item,
-            distance,
-            score,
-            code,
-            labels,
-            shared,
-            text,
-            picture,
-            meta,
-            reason,
-            highlights,
-            snippet,
-            weak,
-        })
+    let worker = Arc::clone(&plan);
+    let is_heavy = words.by != By::Meaning || found.hits.len() > HEAVY;
+    let work = move |cancel: &Cancel| {
+        worker.respond((query, outputs), &words, ranking, found, searching, cancel)
     };
-    let hits = hits.into_iter().map(hit).collect::<ApiResult<Vec<Hit>>>()?;
-    let ResolvedQuery { modality, code, labels, centres, mut timings, .. } = query;
-    timings.total = micros(plan.started);
-    let code = (!code.is_empty()).then(|| to_hex(model.bits, &code));
-    let notice = notice(known.as_ref(), is_weak, by, matching);
-    let (bits, words) = (model.bits.get(), known.map(WordsView::new));
-    let query = QueryInfo { modality, code, bits, centres, labels, words };
-    Ok(SearchResponse {
-        model: model.name.clone(),
-        generation: model.number,
-        target: target.modality.clone(),
-        query,
-        by,
-        rank: ranking.map(|ranking| ranking.rank.name()),
-        hits,
-        searched,
-        matching: matching.map(|matching| matching.0),
-        matching_some: matching.map(|matching| matching.1),
-        notice,
-        counts,
-        timings_us: timings,
-    })
+    app.workers.run_heavy(is_heavy, work).await
 }
 
 /// What a search by meaning finds.
 struct Outcome {
     snapshot: Arc<Snapshot>,
     hits: Vec<Found>,
+    /// The distance of the nearest item.
+    nearest: Option<u32>,
     /// The items that match the filter, if there is one.
-    allowed: Option<ItemSet>,
+    allowed: Option<Arc<ItemSet>>,
     counts: Option<CountsView>,
 }
 
 impl Plan {
+    /// The snapshot to search, and the items that match the filter, if there is one.
+    async fn narrow(
+        self: &Arc<Plan>,
+        app: &App,
+    ) -> ApiResult<(Arc<Snapshot>, Option<Arc<ItemSet>>)> {
+        let Some(filter) = self.filter.clone() else {
+            return Ok((self.target.snapshot(), None));
+        };
+        let plan = Arc::clone(self);
+        let work = move |cancel: &Cancel| {
+            let snapshot = plan.target.snapshot();
+            let fields = ModalityFields::of(&plan.model, &plan.target.modality);
+            let set = snapshot.filter_with(&filter, &fields, cancel);
+            let set = set.map_err(|err| match err {
+                crosshash_codes::Error::Cancelled => ApiError::cancelled(),
+                err => ApiError::bad_request(err.to_string()).at("filter"),
+            })?;
+            Ok((snapshot, Arc::new(set)))
+        };
+        let evaluated = self.allowed.get_or_try_init(|| app.workers.run(work)).await;
+        let (snapshot, allowed) = evaluated?;
+        Ok((Arc::clone(snapshot), Some(Arc::clone(allowed))))
+    }
+
     /// Searches the items that match the filter, if there is one, and counts labels and fields. Without a
     /// ranking, there are no hits by meaning.
     fn narrowed(
         &self,
+        (snapshot, allowed): (Arc<Snapshot>, Option<Arc<ItemSet>>),
         code: Vec<u64>,
         ranked: Option<(Vec<f32>, Ranking)>,
         Page { k, skip, radius }: Page,
     ) -> ApiResult<Outcome> {
-        let snapshot = self.target.snapshot();
-        let fields = ModalityFields { model: &self.model, modality: &self.target.modality };
-        let allowed =
-            self.filter.as_deref().map(|filter| snapshot.filter_with(filter, &fields));
-        let allowed = allowed.transpose();
-        let allowed =
-            allowed.map_err(|err| ApiError::bad_request(err.to_string()).at("filter"))?;
-        let mut hits = Vec::new();
+        let mut found = RankedHits { hits: Vec::new(), nearest: None };
         if let Some((reals, ranking)) = ranked {
-            let query = Query { k, skip, radius, allowed: allowed.as_ref() };
+            let query = Query { k, skip, radius, allowed: allowed.as_deref() };
             let codes = Codes::from_words(self.model.bits, code.clone());
             let codes = codes.map_err(ApiError::internal)?;
-            let found = snapshot.search_ranked(&codes, &reals, ranking, &query, &|_| ());
-            hits =
-                found.map_err(ApiError::internal)?.into_iter().next().unwrap_or_default();
+            let all = snapshot.search_ranked_hits(&codes, &reals, ranking, &query, &|_| ());
+            found = all.map_err(ApiError::internal)?.into_iter().next().unwrap_or(found);
         }
+        let RankedHits { hits, nearest } = found;
         let counts = self
             .counts
-            .then(|| self.count(&snapshot, allowed.as_ref(), &code))
+            .then(|| self.count(&snapshot, allowed.as_deref(), &code))
             .transpose()?;
-        Ok(Outcome { snapshot, hits, allowed, counts })
+        Ok(Outcome { snapshot, hits, nearest, allowed, counts })
     }
 
     /// Counts labels and fields among the items that pass filter and radius.
@@ -313,6 +289,105 @@ impl Plan {
         let within = self.page.radius.map(|radius| (code, radius));
         counts::count(&self.model, &self.target.modality, snapshot, allowed, within)
     }
+
+    /// The response: the page of the hits with their content.
+    fn respond(
+        &self,
+        (mut query, outputs): (ResolvedQuery, Option<Vec<i8>>),
+        words: &WordQuery,
+        ranking: Option<Ranking>,
+        found: Outcome,
+        searching: Instant,
+        cancel: &Cancel,
+    ) -> ApiResult<SearchResponse> {
+        let (model, target, by) = (&self.model, &self.target, words.by);
+        let known = known_words(words, model, query.modality.as_deref());
+        let Outcome { snapshot, hits, nearest, allowed, counts } = found;
+        let word_index = match by {
+            By::Meaning => None,
+            By::Words | By::Both => target.words(),
+        };
+        let keywords = word_index.map(|words| &words.keywords);
+        let page = words.rank(keywords, &snapshot, &query.code, allowed.as_deref(), hits);
+        let RankedPage { hits, matching, terms } = page.map_err(ApiError::internal)?;
+        query.timings.search = micros(searching);
+        query.timings.decode += self.decoded;
+        let explained = if self.explain { query.explaining_labels() } else { Vec::new() };
+        let searched = snapshot.len();
+        // If the model knows no word, no item is close in meaning.
+        let is_unknown = known.as_ref().is_some_and(|words| words.known.is_empty());
+        let weak_from = if is_unknown {
+            Some(0)
+        } else {
+            model.weak_from(query.modality.as_deref(), &target.modality)
+        };
+        let is_weak = nearest.zip(weak_from).is_some_and(|(d, from)| d >= from);
+        let mut bytes = 0;
+        let mut hit = |ranked: Ranked| -> ApiResult<Hit> {
+            if cancel.is_cancelled() {
+                return Err(ApiError::cancelled());
+            }
+            let reason = ranked.reasons(weak_from);
+            let weak = is_weak && ranked.tier.is_none() && !ranked.exact;
+            let Ranked { found, distance, .. } = ranked;
+            let (id, item) = (found.id.to_string(), found.hit.item);
+            let view = ItemView::new(model, &target.modality, &snapshot, item, &id)?;
+            bytes += view.bytes;
+            if bytes > MAX_CONTENT {
+                return Err(ApiError::bad_request(format!(
+                    "the texts and fields of the results have more than {MAX_CONTENT} bytes; \
+                     request fewer"
+                ))
+                .at("k"));
+            }
+            let ItemView { code, labels, text, meta, has_picture, .. } = view;
+            let shared = labels.iter().filter(|l| explained.contains(l)).cloned().collect();
+            let picture =
+                has_picture.then(|| picture_path(&model.name, &target.modality, &id));
+            let score = found.score;
+            let WordMarks { highlights, snippet } =
+                WordMarks::new(target, &terms, text.as_deref());
+            Ok(Hit {
+                id,
+                item,
+                distance,
+                score,
+                code,
+                labels,
+                shared,
+                text,
+                picture,
+                meta,
+                reason,
+                highlights,
+                snippet,
+                weak,
+            })
+        };
+        let hits = hits.into_iter().map(&mut hit).collect::<ApiResult<Vec<Hit>>>()?;
+        let ResolvedQuery { modality, code, labels, centres, mut timings, .. } = query;
+        timings.total = micros(self.started);
+        let code = (!code.is_empty()).then(|| to_hex(model.bits, &code));
+        let notice = notice(known.as_ref(), is_weak, by, matching);
+        let (bits, words) = (model.bits.get(), known.map(WordsView::new));
+        let outputs = outputs.filter(|_| self.explain);
+        let query = QueryInfo { modality, code, bits, outputs, centres, labels, words };
+        Ok(SearchResponse {
+            model: model.name.clone(),
+            generation: model.number,
+            target: target.modality.clone(),
+            query,
+            by,
+            rank: ranking.map(|ranking| ranking.rank.name()),
+            hits,
+            searched,
+            matching: matching.map(|matching| matching.0),
+            matching_some: matching.map(|matching| matching.1),
+            notice,
+            counts,
+            timings_us: timings,
+        })
+    }
 }
 
 /// Reads a request: JSON, or a form with a picture.
@@ -321,9 +396,17 @@ async fn read(app: &App, request: Request) -> ApiResult<SearchRequest> {
         return body::json(app, request).await;
     }
     let (json, picture) = body::form(app, request).await?;
-    let mut request: SearchRequest = body::parse(json.as_deref().unwrap_or(b"{}"))?;
+    let parse = move |_: &Cancel| body::parse(json.as_deref().unwrap_or(b"{}"));
+    let mut request: SearchRequest = app.workers.run(parse).await?;
     request.query.get_or_insert_default().upload = Some(picture);
     Ok(request)
+}
+
+impl SearchResponse {
+    /// Number of hits.
+    pub(super) fn hits(&self) -> usize {
+        self.hits.len()
+    }
 }
 
 impl SearchRequest {

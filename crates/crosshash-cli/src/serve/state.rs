@@ -11,7 +11,8 @@ use arc_swap::ArcSwap;
 
 use super::auth::Guard;
 use super::error::{ApiError, ApiResult};
-use super::limits::{Limits, Workers};
+use super::fair::Workers;
+use super::limits::Limits;
 use super::map::Maps;
 use super::metrics::{Gauge, Metrics, quoted};
 use super::pictures::Thumbnails;

@@ -2,11 +2,12 @@
 
 use std::io::Cursor;
 
-use anyhow::{Context as _, Result, bail};
-use crosshash::picture::{self, Format, Limits, Picture};
+use anyhow::{Context as _, Result};
+use crosshash::isolate::Decoder;
+use crosshash::picture::{Format, Limits, Picture};
+use crosshash_codes::Cancel;
 use image::codecs::jpeg::JpegEncoder;
-use image::imageops::FilterType;
-use image::{ImageFormat, ImageReader, RgbImage};
+use image::{ImageFormat, RgbImage};
 
 /// Maximum pixels of a picture that is uploaded or shown. Decoding takes up to eleven bytes per
 /// pixel.
@@ -15,22 +16,14 @@ const MAX_PIXELS: u64 = 50_000_000;
 const QUALITY: u8 = 85;
 
 /// The limits for decoding.
-fn limits() -> Limits {
+pub(crate) fn limits() -> Limits {
     Limits { pixels: MAX_PIXELS, ..Limits::default() }
 }
 
-/// Rejects a picture that is too large before it is decoded.
-pub(crate) fn check_size(file: &[u8]) -> Result<()> {
-    if Format::of(file)? == Format::Svg {
-        return Ok(()); // rendered at a fixed size
-    }
-    let size = ImageReader::new(Cursor::new(file)).with_guessed_format()?.into_dimensions();
-    let (width, height) = size.context("the file is damaged or has another format")?;
-    if u64::from(width) * u64::from(height) > MAX_PIXELS {
-        bail!(
-            "{width} x {height} pixels exceed the limit of {MAX_PIXELS}; scale the picture down"
-        );
-    }
+/// Rejects a picture that cannot be decoded.
+pub(crate) fn check(file: &[u8], cancel: &Cancel) -> Result<()> {
+    const SIDE: usize = 32;
+    Decoder::default().decode_within(file, &limits(), SIDE, cancel)?;
     Ok(())
 }
 
@@ -48,28 +41,22 @@ pub(crate) fn media_type(bytes: &[u8]) -> &'static str {
 
 /// The file itself, if all browsers show its format and it cannot contain scripts; otherwise the
 /// picture as PNG.
-pub(crate) fn plain(file: Vec<u8>) -> Result<Vec<u8>> {
+pub(crate) fn plain(file: Vec<u8>, cancel: &Cancel) -> Result<Vec<u8>> {
     if media_type(&file) != "application/octet-stream" {
         return Ok(file);
     }
-    let rgb = rgb(picture::decode(&file, &limits())?)?;
+    let rgb = rgb(Decoder::default().decode(&file, &limits(), cancel)?)?;
     written(&rgb, ImageFormat::Png)
 }
 
-/// A picture of at most `size` pixels per side; never enlarged.
-pub(crate) fn make(file: Vec<u8>, size: u32) -> Result<Vec<u8>> {
-    let decoded = picture::decode(&file, &limits())?;
-    if decoded.width().max(decoded.height()) <= size as usize {
-        return plain(file);
+/// A picture of at most `size` pixels per side; files of smaller pictures are unchanged.
+pub(crate) fn make(file: Vec<u8>, size: u32, cancel: &Cancel) -> Result<Vec<u8>> {
+    let side = size as usize;
+    let small = Decoder::default().decode_within(&file, &limits(), side, cancel)?;
+    if small.width().max(small.height()) < side {
+        return plain(file, cancel);
     }
-    let rgb = rgb(decoded)?;
-    let (width, height) = rgb.dimensions();
-    let longer = u64::from(width.max(height));
-    let side = |side: u32| {
-        u32::try_from(u64::from(side) * u64::from(size) / longer).unwrap_or(size).max(1)
-    };
-    let small =
-        image::imageops::resize(&rgb, side(width), side(height), FilterType::CatmullRom);
+    let small = rgb(small)?;
     match Format::of(&file) {
         Ok(Format::Jpeg) => {
             let mut out = Vec::new();
@@ -95,6 +82,8 @@ fn written(image: &RgbImage, format: ImageFormat) -> Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use crosshash::picture;
+
     use super::*;
 
     #[test]
@@ -104,14 +93,19 @@ mod tests {
         });
         for format in [ImageFormat::Png, ImageFormat::Jpeg] {
             let file = written(&image, format).unwrap();
-            let small = make(file.clone(), 60).unwrap();
+            let cancel = Cancel::default();
+            let small = make(file.clone(), 60, &cancel).unwrap();
             assert_eq!(media_type(&small), media_type(&file));
             let small = picture::decode(&small, &limits()).unwrap();
             assert_eq!((small.width(), small.height()), (60, 20));
-            assert_eq!(make(file.clone(), 300).unwrap(), file, "never larger");
+            assert_eq!(make(file.clone(), 301, &cancel).unwrap(), file, "never larger");
         }
         let svg =
             b"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>".to_vec();
-        assert_eq!(media_type(&plain(svg).unwrap()), "image/png", "no scripts");
+        assert_eq!(
+            media_type(&plain(svg, &Cancel::default()).unwrap()),
+            "image/png",
+            "no scripts"
+        );
     }
 }

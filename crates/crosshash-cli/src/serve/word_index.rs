@@ -1,9 +1,8 @@
 //! The keyword index of a modality: texts and names of its items, beside their codes.
 //!
 //! It is derived from the live index, which is the only source of truth. A commit of the live index
-//! notes the ids that it changed ([`Changed`]) before it is acknowledged. They are written to the
-//! keyword index before the next search by words, and otherwise after a moment by a thread, so that
-//! they do not pile up. When a service starts, the keyword index is compared with the items; so words
+//! notes the ids that it changed ([`Changed`]) before it is acknowledged. They are staged in the keyword
+//! index before the next search by words, which then sees them, and written after a moment by a thread. When a service starts, the keyword index is compared with the items; so words
 //! and codes agree whenever the process was stopped. A damaged keyword index is built again.
 
 use std::collections::HashSet;
@@ -23,7 +22,7 @@ use crosshash::payload::DisplayFields;
 
 /// The folder of the keyword index, in that of the live index.
 const FOLDER: &str = "keywords";
-/// How often changed items are written if nobody searches.
+/// How often changed items are written.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Fields of `meta` that name an item.
 const NAMES: [&str; 2] = ["name", "title"];
@@ -91,7 +90,8 @@ impl WordIndex {
                 "there was no keyword index; it was built again"
             );
         } else if written + removed > 0 {
-            tracing::warn!(
+            // Changes of the last half second before a stop.
+            tracing::info!(
                 modality,
                 written,
                 removed,
@@ -101,7 +101,7 @@ impl WordIndex {
         Ok(WordIndex { keywords, updating: Mutex::new(()) })
     }
 
-    /// Writes the changed items. They stay noted if that fails.
+    /// Lets searches see the changed items. They stay noted if that fails.
     pub(super) fn update(
         &self,
         changed: &Mutex<Changed>,
@@ -125,14 +125,17 @@ impl WordIndex {
             };
             Ok((id.to_string(), words))
         });
-        let written = changes
-            .collect::<Result<Vec<_>>>()
-            .and_then(|changes| Ok(self.keywords.apply(changes, commit)?));
-        if written.is_err() {
-            let mut changed = changed.lock().unwrap_or_else(PoisonError::into_inner);
-            changed.ids.extend(ids);
+        match changes.collect::<Result<Vec<_>>>() {
+            Ok(changes) => {
+                self.keywords.stage(changes, commit);
+                Ok(())
+            }
+            Err(err) => {
+                let mut changed = changed.lock().unwrap_or_else(PoisonError::into_inner);
+                changed.ids.extend(ids);
+                Err(err)
+            }
         }
-        written
     }
 }
 
@@ -143,7 +146,7 @@ pub(super) fn keep_updated(index: &Arc<ModalityIndex>) -> Result<()> {
         loop {
             std::thread::sleep(PAUSE);
             let Some(index) = index.upgrade() else { return };
-            index.update_words();
+            index.write_words();
         }
     };
     std::thread::Builder::new().name("keywords".into()).spawn(work)?;

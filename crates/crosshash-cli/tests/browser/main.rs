@@ -1,19 +1,25 @@
 //! The page in a real browser: Chromium against the real program serving a real run.
 //!
 //! Without Chromium and its driver these tests say so and do nothing, except where CI=true: there
-//! they fail. CROSSHASH_SHOTS=FOLDER leaves a picture of every view.
+//! they fail. CROSSHASH_SHOTS=FOLDER leaves a picture of every view. CROSSHASH_RUN=RUN serves a copy of a run on
+//! emoji instead of training one.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod driver;
+#[path = "../prepared/mod.rs"]
+mod prepared;
+mod shapes;
 
-use std::f64::consts::TAU;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use driver::{Browser, DOWN, Driver, ENTER, ESCAPE, RIGHT, SPACE, ask};
 use serde_json::{Value, json};
+use shapes::{Stroke, arc};
 
 /// Ids on the page, in order, once there are some and nothing is under way.
 const IDS: &str = "
@@ -32,20 +38,13 @@ struct Site {
 }
 
 impl Site {
-    /// Trains a small model on emoji and serves it.
+    /// Serves a small model on emoji.
     fn start() -> Site {
         let folder = tempfile::tempdir().unwrap();
         let run = folder.path().join("emoji");
         let program = env!("CARGO_BIN_EXE_crosshash");
-        let settings =
-            ["epochs=40", "hidden=192", "hidden_sparse=192", "learning_rate=0.1"];
-        let training = Command::new(program)
-            .args(["train", "emoji", "--refit", "--out"])
-            .arg(&run)
-            .args(settings.iter().flat_map(|setting| ["--set", setting]))
-            .output()
-            .unwrap();
-        assert!(training.status.success(), "{}", String::from_utf8_lossy(&training.stderr));
+        let source = std::env::var_os("CROSSHASH_RUN").map_or_else(trained, PathBuf::from);
+        prepared::copy(&source, &run);
         let mut process = Command::new(program)
             .arg("serve")
             .arg(&run)
@@ -72,10 +71,6 @@ impl Site {
     /// The ids that the server itself answers.
     fn answer(&self, query: &Value, target: &str, filter: Option<&str>) -> Vec<String> {
         let mut request = json!({"query": query, "target": target, "k": 24});
-        // The page ranks drawings, pictures and codes by distance, so that a shared link shows the same.
-        if query.get("text").or(query.get("item")).is_none() {
-            request["rank"] = "hamming".into();
-        }
         if let Some(filter) = filter {
             request["filter"] = filter.into();
         }
@@ -90,6 +85,14 @@ impl Site {
                 .collect(),
         )
     }
+}
+
+/// A small model on emoji.
+fn trained() -> PathBuf {
+    let settings = ["epochs=40", "hidden=192", "hidden_sparse=192", "learning_rate=0.1"];
+    let settings = settings.iter().flat_map(|setting| ["--set", setting]);
+    let args: Vec<&str> = ["--refit"].into_iter().chain(settings).collect();
+    prepared::emoji("page", &args)
 }
 
 impl Drop for Site {
@@ -149,14 +152,18 @@ fn people_can_use_the_page() {
     let site = Site::start();
     let driver = Driver::start(programs);
     let browser = driver.browser();
-    let steps: [(&str, Step); 12] = [
+    let steps: [(&str, Step); 16] = [
         ("the empty page offers ways to start", starting),
+        ("suggestions work", suggesting),
+        ("ten words find the right kind", ten_words),
+        ("unknown words are told, and corrected", correcting),
         ("a word finds the right pictures", typing),
         ("a result is explained", explaining),
         ("labels filter", filtering),
         ("more like this", following),
         ("addresses can be shared and gone back to", sharing),
         ("a drawing is answered", drawing),
+        ("five shapes find the right kind", five_shapes),
         ("a picture is answered", uploading),
         ("everything works by keyboard", pressing),
         ("dark and narrow", squeezing),
@@ -186,6 +193,100 @@ fn starting(site: &Site, browser: &Browser) {
          return all.length >= 8 && all.every((img) => img.naturalWidth > 0 && img.alt !== '')",
     );
     browser.shot("start");
+}
+
+/// Types into the empty search box.
+fn type_words(browser: &Browser, words: &str) {
+    browser.run(
+        "document.querySelector('#q').value = ''; document.querySelector('#q').focus()",
+    );
+    browser.keys(words);
+}
+
+/// Texts and labels of the first eight hits.
+fn first_eight(browser: &Browser) -> Vec<String> {
+    strings(&browser.run(
+        "return [...document.querySelectorAll('.hit[data-id]')].slice(0, 8)
+             .map((hit) => `${hit.dataset.text}\n${hit.dataset.labels}`.toLowerCase())",
+    ))
+}
+
+/// How many of the first eight hits have one of these words in their text or labels.
+fn of_kind(browser: &Browser, kind: &[&str]) -> usize {
+    let is_word = |text: &str, word: &str| {
+        text.split(|c: char| !c.is_alphanumeric()).any(|other| other == word)
+    };
+    let fits = |text: &String| kind.iter().any(|word| is_word(text, word));
+    first_eight(browser).iter().filter(|text| fits(text)).count()
+}
+
+/// Every suggested word finds items whose texts contain it, by meaning alone.
+fn suggesting(site: &Site, browser: &Browser) {
+    let words = "return [...document.querySelectorAll('.tries .chip')].map((chip) => chip.innerText)";
+    let words = strings(&browser.run(words));
+    assert!((3..=8).contains(&words.len()), "{words:?}");
+    for (at, word) in words.iter().enumerate() {
+        let body =
+            json!({"query": {"text": word}, "target": "picture", "by": "meaning", "k": 5});
+        let (_, found) = ask("POST", &site.at("/v1/search"), Some(&body));
+        for hit in found["hits"].as_array().unwrap() {
+            let text = hit["text"].as_str().unwrap().to_lowercase();
+            assert!(text.contains(word.as_str()), "{word} finds {text}");
+        }
+        browser.open(&site.at("/"));
+        browser.click(&format!(".tries .chip:nth-of-type({})", at + 1));
+        shows(browser, word, &site.answer(&json!({"text": word}), "picture", None));
+        assert_eq!(browser.run("return document.querySelector('#q').value"), word.as_str());
+    }
+    browser.open(&site.at("/"));
+}
+
+/// Ten everyday words: the kind that people expect is among the first eight. A kind is given by words of the
+/// texts and labels of items that do not contain the typed word alone.
+fn ten_words(site: &Site, browser: &Browser) {
+    let words: [(&str, &[&str]); 10] = [
+        ("cat", &["mammal", "pet"]),
+        ("fruit", &["apple", "banana", "grape", "melon", "pear"]),
+        ("flag", &["flags"]),
+        ("smile", &["grinning", "happy", "joy"]),
+        ("car", &["automobile", "transport", "vehicle"]),
+        ("flower", &["blossom", "plant", "rose"]),
+        ("music", &["instrument", "note", "sound"]),
+        ("clock", &["time"]),
+        ("love", &["heart"]),
+        ("rain", &["umbrella", "cloud", "weather"]),
+    ];
+    browser.open(&site.at("/"));
+    let mut missed = Vec::new();
+    for (word, kind) in words {
+        type_words(browser, word);
+        shows(browser, word, &site.answer(&json!({"text": word}), "picture", None));
+        if of_kind(browser, kind) == 0 {
+            missed.push((word, first_eight(browser)));
+        }
+    }
+    assert!(missed.len() <= 1, "{} of 10 words missed: {missed:#?}", missed.len());
+    said(&format!("{} of 10 words find the expected kind", 10 - missed.len()));
+}
+
+/// A misspelt word is reported with its correction, which is one click away.
+fn correcting(site: &Site, browser: &Browser) {
+    browser.open(&site.at("/?q=bycicle"));
+    browser.until("the notice", "return document.querySelector('.message.notice')");
+    let weak = "return [...document.querySelectorAll('.hit[data-id]')].every((hit) => hit.matches('.weak'))";
+    assert_eq!(browser.run(weak), true, "no result is shown with confidence");
+    browser.shot("notice");
+    browser.click(".message.notice button");
+    shows(browser, "bicycle", &site.answer(&json!({"text": "bicycle"}), "picture", None));
+    assert!(browser.url().contains("q=bicycle"), "{}", browser.url());
+    let status = browser.run("return document.querySelector('#status').innerText");
+    assert!(status.as_str().unwrap().contains("contain the word"), "{status}");
+}
+
+/// Prints a figure of the test.
+#[expect(clippy::print_stdout, reason = "figures of the test")]
+fn said(figure: &str) {
+    println!("{figure}");
 }
 
 fn typing(site: &Site, browser: &Browser) {
@@ -304,15 +405,29 @@ fn sharing(site: &Site, browser: &Browser) {
     assert_eq!(ids(browser).len(), 5);
 }
 
-/// Points on an arc around a point.
-fn arc(x: f64, y: f64, radius: f64, from: f64, to: f64) -> Vec<(i32, i32)> {
-    let point = |step: u32| {
-        let turn = TAU * (from + (to - from) * f64::from(step) / 24.0);
-        #[expect(clippy::cast_possible_truncation, reason = "pixels")]
-        let whole = |value: f64| value.round() as i32;
-        (whole(x + radius * turn.cos()), whole(y + radius * turn.sin()))
+/// Draws on the pad with the mouse.
+fn draw(browser: &Browser, strokes: &[Stroke]) {
+    let side = browser.run("return document.querySelector('#canvas').clientWidth");
+    let side = side.as_f64().unwrap();
+    #[expect(clippy::cast_possible_truncation, reason = "pixels")]
+    let pixel = |value: f64| ((value - 0.5) * side).round() as i32;
+    for stroke in strokes {
+        let points: Vec<(i32, i32)> =
+            stroke.iter().map(|&(x, y)| (pixel(x), pixel(y))).collect();
+        browser.drag("#canvas", &points);
+    }
+}
+
+/// The query in the address of a drawing or picture: its code and outputs.
+fn shared(browser: &Browser) -> Value {
+    let of = |name: &str| {
+        let value =
+            browser.run(&format!("return new URL(location).searchParams.get('{name}')"));
+        value.as_str().unwrap().to_owned()
     };
-    (0..=24).map(point).collect()
+    let outputs = URL_SAFE_NO_PAD.decode(of("outputs")).unwrap();
+    let outputs: Vec<i8> = outputs.into_iter().map(u8::cast_signed).collect();
+    json!({"code": of("code"), "outputs": outputs})
 }
 
 /// The code in the address, once it stays the same.
@@ -340,20 +455,15 @@ fn drawing(site: &Site, browser: &Browser) {
     browser.click("#draw");
     let place = "return document.querySelector('#canvas').getBoundingClientRect().top";
     let before = browser.run(place);
-    browser.drag("#canvas", &arc(0.0, 0.0, 100.0, 0.0, 1.0));
+    let strokes_of_face = shapes::face();
+    draw(browser, &strokes_of_face[..1]);
     let circle = settled(browser);
-    for stroke in [
-        arc(-40.0, -30.0, 8.0, 0.0, 1.0),
-        arc(40.0, -30.0, 8.0, 0.0, 1.0),
-        arc(0.0, 10.0, 55.0, 0.05, 0.45),
-    ] {
-        browser.drag("#canvas", &stroke);
-    }
+    draw(browser, &strokes_of_face[1..]);
     strokes(browser, "4 strokes");
     let face = settled(browser);
     assert_ne!(circle, face, "eyes and a mouth make a difference");
     assert_eq!(browser.run(place), before, "the pad stays where one draws");
-    let answer = site.answer(&json!({"code": face}), "picture", None);
+    let answer = site.answer(&shared(browser), "picture", None);
     shows(browser, "pictures like the drawing", &answer);
     let right = carrying(browser, "group Smileys & Emotion");
     assert!(right >= 5, "a smile finds smileys: {right} of 12");
@@ -376,10 +486,39 @@ fn drawing(site: &Site, browser: &Browser) {
     browser.click("#wipe");
     browser.until("wiped", "return !location.search.includes('code=')");
     strokes(browser, "empty");
-    browser.drag("#canvas", &[(-110, -60), (110, -60), (-110, 60), (110, 60)]);
+    draw(browser, &[vec![(0.1, 0.3), (0.9, 0.3), (0.1, 0.7), (0.9, 0.7)]]);
     assert_ne!(settled(browser), face, "another shape, another code");
     browser.open(&url);
-    shows(browser, "shared by its code", &answer);
+    shows(browser, "shared by its code and outputs", &answer);
+}
+
+/// Five shapes, each drawn with the mouse: at least three find their kind among the first eight.
+fn five_shapes(site: &Site, browser: &Browser) {
+    let shapes: [(&str, Vec<Stroke>, &[&str]); 5] = [
+        ("face", shapes::face(), &["face"]),
+        ("heart", shapes::heart(), &["heart"]),
+        ("house", shapes::house(), &["house", "home", "building"]),
+        ("arrow", shapes::arrow(), &["arrow"]),
+        ("umbrella", shapes::umbrella(), &["umbrella"]),
+    ];
+    let mut missed = Vec::new();
+    for (name, strokes, kind) in shapes {
+        browser.open(&site.at("/"));
+        browser.click("#draw");
+        draw(browser, &strokes);
+        settled(browser);
+        shows(browser, name, &site.answer(&shared(browser), "picture", None));
+        browser.shot(&format!("draw-{name}"));
+        if of_kind(browser, kind) == 0 {
+            missed.push((name, first_eight(browser)));
+        }
+    }
+    assert!(missed.len() <= 2, "{} of 5 shapes missed: {missed:#?}", missed.len());
+    let names: Vec<&str> = missed.iter().map(|missed| missed.0).collect();
+    said(&format!(
+        "{} of 5 shapes find the expected kind; missed: {names:?}",
+        5 - names.len()
+    ));
 }
 
 fn uploading(site: &Site, browser: &Browser) {
@@ -392,12 +531,23 @@ fn uploading(site: &Site, browser: &Browser) {
     );
     browser.open(&site.at("/"));
     browser.fill("#file", file.to_str().unwrap());
-    let code = browser.until("a code", "return new URL(location).searchParams.get('code')");
-    shows(
-        browser,
-        "pictures like it",
-        &site.answer(&json!({"code": code}), "picture", None),
-    );
+    let has_code = "return new URL(location).searchParams.get('code')";
+    browser.until("a code", has_code);
+    let answer = site.answer(&shared(browser), "picture", None);
+    shows(browser, "pictures like it", &answer);
+    // The same file, dropped.
+    browser.open(&site.at("/"));
+    let bytes = STANDARD.encode(fs_err::read(&file).unwrap());
+    browser.run(&format!(
+        "const bytes = Uint8Array.from(atob({}), (char) => char.charCodeAt(0));
+         const dataTransfer = new DataTransfer();
+         dataTransfer.items.add(new File([bytes], 'apple.png', {{ type: 'image/png' }}));
+         document.body.dispatchEvent(new DragEvent('drop', {{ dataTransfer, bubbles: true, cancelable: true }}))",
+        json!(bytes)
+    ));
+    browser.until("a code of the dropped picture", has_code);
+    shows(browser, "the same pictures", &answer);
+    assert!(of_kind(browser, &["apple", "fruit"]) > 0, "{:#?}", first_eight(browser));
     let right = carrying(browser, "group Food & Drink");
     assert!(right >= 6, "an apple finds food: {right} of 12");
     browser.until(
@@ -461,10 +611,18 @@ fn squeezing(site: &Site, browser: &Browser) {
     ids(browser);
     browser.shot("phone");
     browser.click("#draw");
-    browser.drag("#canvas", &arc(0.0, 0.0, 80.0, 0.0, 1.0));
+    let top = "return document.querySelector('#canvas').getBoundingClientRect().top";
+    let before = browser.run(top);
+    draw(browser, &[arc((0.5, 0.5), 0.4, 0.0, 1.0)]);
     ids(browser);
+    assert_eq!(browser.run(top), before, "the pad stays where one draws");
     let wide = browser.run("return document.documentElement.scrollWidth");
     assert!(wide.as_u64().unwrap() <= 360, "drawing is {wide} wide");
+    let visible = browser.run(
+        "return [...document.querySelectorAll('.hit[data-id] .tile')]
+             .filter((tile) => tile.getBoundingClientRect().bottom <= innerHeight).length",
+    );
+    assert!(visible.as_u64().unwrap() >= 3, "{visible} results are visible while drawing");
     browser.shot("phone-draw");
     browser.size(1280, 860);
     browser.open(&site.at("/?q=fruit"));

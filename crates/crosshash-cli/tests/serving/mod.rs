@@ -4,6 +4,8 @@
 
 #[path = "../../../crosshash-bench/src/serve/client.rs"]
 pub(crate) mod client;
+#[path = "../prepared/mod.rs"]
+mod prepared;
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -20,55 +22,43 @@ fn crosshash() -> Command {
     Command::new(env!("CARGO_BIN_EXE_crosshash"))
 }
 
-/// A run on the built-in data set, trained as little as can be, once for a file of tests.
+/// Settings that train as little as can be.
+const SETTINGS: [&str; 10] = [
+    "--set",
+    "epochs=1",
+    "--set",
+    "hidden=16",
+    "--set",
+    "hidden_sparse=16",
+    "--set",
+    "bits=32",
+    "--set",
+    "validation=0.0",
+];
+
+/// A run on the built-in data set, trained as little as can be, once for all tests.
 fn trained() -> &'static Path {
-    static RUN: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    let made = || {
-        let dir = tempfile::tempdir().unwrap();
-        let run = dir.path().join("small");
-        train(&run, 0);
-        (dir, run)
-    };
-    &RUN.get_or_init(made).1
+    static RUN: OnceLock<PathBuf> = OnceLock::new();
+    RUN.get_or_init(|| prepared::emoji("small", &SETTINGS))
 }
 
 /// Trains with some seed into a folder.
 pub(crate) fn train(run: &Path, seed: u64) {
-    let settings = [
-        "epochs=1",
-        "hidden=16",
-        "hidden_sparse=16",
-        "bits=32",
-        "validation=0.0",
-        &format!("seed={seed}"),
-    ];
     let output = crosshash()
         .args(["train", "emoji", "--out"])
         .arg(run)
-        .args(settings.iter().flat_map(|setting| ["--set", setting]))
+        .args(SETTINGS)
+        .args(["--set", &format!("seed={seed}")])
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs_err::create_dir_all(to).unwrap();
-    for entry in fs_err::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy(&path, &target);
-        } else {
-            fs_err::copy(&path, &target).unwrap();
-        }
-    }
 }
 
 /// A copy of the run, for a test of its own.
 pub(crate) fn run() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("small");
-    copy(trained(), &run);
+    prepared::copy(trained(), &run);
     (dir, run)
 }
 

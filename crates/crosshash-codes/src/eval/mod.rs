@@ -8,6 +8,7 @@
 //! - [`known_item`], [`words`]: relevance given as lists ([`Relevant`]), for any ranking.
 //! - [`Scores`]: rankings by Hamming distance, by real queries against codes (asymmetric) and by
 //!   cosine of real outputs; [`ranking_quality`] compares them.
+//! - [`paired_bootstrap`], [`holm`]: whether a method is better than another on the same queries.
 //! - [`health`]: how much the bits of a set of codes are used.
 
 mod acg;
@@ -24,6 +25,7 @@ mod recall;
 mod relevance;
 mod report;
 mod scores;
+mod significance;
 mod success;
 mod sums;
 mod tally;
@@ -50,6 +52,7 @@ pub use report::{
     Bounds, Curves, EmptyQueries, Options, Protocol, Report, USER_RANKS, evaluate,
 };
 pub use scores::Scores;
+pub use significance::{PairedDifference, holm, paired_bootstrap};
 pub use success::{FirstRelevant, success};
 pub use tally::Tally;
 pub use typed_words::{ITEMS_PER_WORD, TypedWords, words};

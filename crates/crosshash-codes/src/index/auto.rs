@@ -1,7 +1,18 @@
-//! The faster of scan and multi-index hashing, query by query.
+//! The fastest of the other indexes for the codes at hand, query by query.
 //!
-//! Both are exact; they differ in time only. Building times both on codes drawn from the
-//! database: the cost of a scan (for one query, and per query of a batch), the cost of a unit of
+//! All are exact; they differ in time and memory. Three structures are considered, in this order, each
+//! only if it fits into the memory limit:
+//!
+//! 1. the bit tree (`tree`), if the codes are compressible as learned codes are: in a tree of a
+//!    sample, the codes of a leaf agree in a third of the bits ([`BitTree::suits`]);
+//! 2. cluster lists (`cluster_lists.rs`), if the codes are clustered;
+//! 3. multi-index hashing (`mih.rs`).
+//!
+//! The first that answers samples much faster than a scan is kept alone; so nothing is built or
+//! held that is not used. Lists that are not that much faster are kept beside the hash tables.
+//!
+//! Every query is answered by the selected structure or by a scan. Building times both on codes
+//! drawn from the database: the cost of a scan (for one query, and per query of a batch), the cost of a unit of
 //! hashing work, and the work per query. A query is hashed if that is expected to be cheaper, and
 //! never for longer than a scan would take: if the estimated cost of the next radius exceeds the
 //! rest of this budget, the query is passed to the scan, which starts with the bound found so
@@ -16,8 +27,9 @@ use std::sync::Mutex;
 
 use rayon::prelude::*;
 
+use super::mih::Progressed;
 use super::top::first;
-use super::{ClusterLists, Form, Hit, Index, Mih, Query, Scan};
+use super::{BitTree, ClusterLists, Form, Hit, Index, LeafForm, Mih, Query, Scan};
 use crate::{Codes, Result};
 
 /// How often a sample is timed.
@@ -41,17 +53,58 @@ const LOOK_AGAIN: usize = 64;
 const COMPARISONS: usize = 1 << 33;
 /// Lists that compare more than one in this number of codes are no better than a scan.
 const PART: usize = 16;
+/// If less than one item in this number is allowed, allowed items are compared one by one.
+const SPARSE: usize = 64;
 /// Lists are skipped while they leave more than this share of queries unanswered.
 const VAIN: f64 = 0.3;
+
+/// A structure that answers samples in less than this share of the time of a scan is kept alone.
+const CLEARLY: f64 = 0.25;
 
 /// Selects the method by measurement.
 pub struct Auto {
     scan: Scan,
     hashed: Option<Hashed>,
+    /// Why other structures were not used.
+    why: String,
+}
+
+/// What answers a query that is not scanned.
+enum Engine {
+    Tree(Box<BitTree>),
+    Mih(Mih),
+    /// Lists alone; what they do not answer is scanned.
+    None,
+}
+
+impl Engine {
+    fn one(&self, code: &[u64], query: &Query<'_>, budget: usize) -> Option<Progressed> {
+        match self {
+            Engine::Tree(tree) => Some(tree.one(code, query, budget)),
+            Engine::Mih(mih) => Some(mih.one(code, query, budget)),
+            Engine::None => None,
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Engine::Tree(_) => "tree",
+            Engine::Mih(_) => "mih",
+            Engine::None => "none",
+        }
+    }
+
+    fn index(&self) -> Option<&dyn Index> {
+        match self {
+            Engine::Tree(tree) => Some(tree.as_ref()),
+            Engine::Mih(mih) => Some(mih),
+            Engine::None => None,
+        }
+    }
 }
 
 struct Hashed {
-    mih: Mih,
+    engine: Engine,
     around: Option<Around>,
     /// Seconds one thread takes to scan for one query, and for each of a large batch.
     scan_one: f64,
@@ -81,21 +134,143 @@ struct Learned {
 }
 
 impl Auto {
-    /// Builds both sides and times them.
+    /// Builds and times what suits the codes.
     pub fn new(codes: Codes, progress: &(dyn Fn(usize) + Sync)) -> Result<Auto> {
+        Auto::within(codes, None, progress)
+    }
+
+    /// The same with at most `memory` bytes per item, codes included.
+    pub fn within(
+        codes: Codes,
+        memory: Option<usize>,
+        progress: &(dyn Fn(usize) + Sync),
+    ) -> Result<Auto> {
         let codes = codes.shared();
         let scan = Scan::new(codes.clone())?;
         if codes.len() < FEW {
-            return Ok(Auto { scan, hashed: None });
+            let why = format!("{} codes are few", codes.len());
+            return Ok(Auto { scan, hashed: None, why });
         }
-        let mih = Mih::new(codes, Form::Fast, progress)?;
-        let hashed = Hashed::measure(&scan, mih);
-        Ok(Auto { scan, hashed: Some(hashed) })
+        let times = Times::measure(&scan);
+        // bytes beyond the codes
+        let own = codes.bits().words() * 8;
+        let room = memory.map_or(usize::MAX, |bytes| {
+            bytes.saturating_sub(own).saturating_mul(codes.len())
+        });
+        let mut why = String::new();
+        let mut turn_down = |text: String| {
+            why.push_str(if why.is_empty() { "" } else { "; " });
+            why.push_str(&text);
+        };
+        if !BitTree::suits(&codes)? {
+            turn_down("no tree, for the codes agree in too few bits".into());
+        } else if let Some(tree) = fitting_tree(&codes, room, progress)? {
+            let engine = Engine::Tree(Box::new(tree));
+            let learned = times.sample(&engine);
+            let one = learned.seconds(10);
+            if one < CLEARLY * times.scan_each {
+                return Ok(Auto {
+                    scan,
+                    hashed: Some(times.with(engine, None, learned)),
+                    why,
+                });
+            }
+            turn_down(format!("no tree, for it takes {:.1} us a query", one * 1e6));
+        } else {
+            turn_down("no tree, for it does not fit into the memory".into());
+        }
+        let lists_bytes = (own + 4) * codes.len();
+        let lists = (lists_bytes <= room)
+            .then(|| ClusterLists::parted(&codes, COMPARISONS))
+            .flatten()
+            .and_then(|lists| Around::measure(lists, &times.samples))
+            .filter(|around| around.seconds < times.scan_each);
+        if let Some(around) = &lists
+            && around.seconds < CLEARLY * times.scan_each
+        {
+            let engine = Engine::None;
+            let learned = times.sample(&engine);
+            return Ok(Auto {
+                scan,
+                hashed: Some(times.with(engine, lists, learned)),
+                why,
+            });
+        }
+        let tables = codes.bits().get().div_ceil(16);
+        let held = if lists.is_some() { lists_bytes } else { 0 };
+        let form = [Form::Fast, Form::Lean].into_iter().find(|&form| {
+            let each = tables * if form == Form::Fast { own + 4 } else { 4 };
+            each * codes.len() + tables * (6 << 16) + held <= room
+        });
+        let Some(form) = form else {
+            turn_down("no mih, for it does not fit into the memory".into());
+            let hashed = lists.map(|around| {
+                let learned = times.sample(&Engine::None);
+                times.with(Engine::None, Some(around), learned)
+            });
+            return Ok(Auto { scan, hashed, why });
+        };
+        let engine = Engine::Mih(Mih::new(codes, form, progress)?);
+        let learned = times.sample(&engine);
+        let lists = lists.filter(|around| around.seconds < learned.seconds(10));
+        Ok(Auto { scan, hashed: Some(times.with(engine, lists, learned)), why })
     }
 }
 
-impl Hashed {
-    fn measure(scan: &Scan, mih: Mih) -> Hashed {
+impl Auto {
+    /// The hits of one query, without the lists that a batch needs.
+    fn single(&self, hashed: &Hashed, queries: &Codes, query: &Query<'_>) -> Vec<Hit> {
+        let (k, code) = (query.depth(), queries.code(0));
+        if let Some((clusters, budget)) = hashed.lists(k, 1) {
+            let (top, _) = clusters.one(code, query, budget);
+            hashed.learn_vain(1, usize::from(top.is_none()));
+            if let Some(top) = top {
+                return query.page(first(top.into_keys(), k));
+            }
+        }
+        let mut below = query.below(self.codes());
+        if let Some(budget) = hashed.budget(k, 1)
+            && let Some(found) = hashed.engine.one(code, query, budget)
+        {
+            hashed.learn(k, 1, 1, found.work, usize::from(!found.finished));
+            if found.finished {
+                return query.page(first(found.top.into_keys(), k));
+            }
+            below = found.top.below();
+        }
+        let scanned = self.scan.chosen(queries, &[0], &[below], query, &|_| ());
+        scanned.into_iter().next().unwrap_or_default()
+    }
+}
+
+/// The fastest form of the tree that fits, if one does.
+fn fitting_tree(
+    codes: &Codes,
+    room: usize,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Result<Option<BitTree>> {
+    // less than this, a tree never takes
+    if room < 4 * codes.len() {
+        return Ok(None);
+    }
+    for form in [LeafForm::Fast, LeafForm::Compact] {
+        let tree = BitTree::new(codes.clone(), form, progress)?;
+        if tree.extra_bytes() <= room {
+            return Ok(Some(tree));
+        }
+    }
+    Ok(None)
+}
+
+/// The time of a scan, and the samples it was measured with.
+struct Times {
+    samples: Codes,
+    scan_one: f64,
+    scan_each: f64,
+}
+
+impl Times {
+    fn measure(scan: &Scan) -> Times {
         let codes = scan.codes();
         let drawn: Vec<usize> = (0..SAMPLES)
             .map(|i| i * codes.len() / SAMPLES + codes.len() / SAMPLES / 2)
@@ -112,14 +287,27 @@ impl Hashed {
             best / queries.len() as f64
         };
         let (scan_one, scan_each) = (seconds(&samples.select(&[0])), seconds(&samples));
-        let learned = sample(&mih, &samples, GIVE_UP * scan_one.max(scan_each));
-        let mih_one = learned.work[power(10)] * learned.unit[power(10)];
-        let around = ClusterLists::parted(codes, COMPARISONS)
-            .and_then(|lists| Around::measure(lists, &samples))
-            .filter(|around| around.seconds < mih_one.min(scan_each));
-        Hashed { mih, around, scan_one, scan_each, learned: Mutex::new(learned) }
+        Times { samples, scan_one, scan_each }
     }
 
+    fn sample(&self, engine: &Engine) -> Learned {
+        sample(engine, &self.samples, GIVE_UP * self.scan_one.max(self.scan_each))
+    }
+
+    fn with(self, engine: Engine, around: Option<Around>, learned: Learned) -> Hashed {
+        let Times { scan_one, scan_each, .. } = self;
+        Hashed { engine, around, scan_one, scan_each, learned: Mutex::new(learned) }
+    }
+}
+
+impl Learned {
+    /// Seconds that a query is expected to take.
+    fn seconds(&self, k: usize) -> f64 {
+        self.work[power(k)] * self.unit[power(k)]
+    }
+}
+
+impl Hashed {
     /// The lists to try first and how many codes they may compare: not more than the rest costs.
     fn lists(&self, k: usize, queries: usize) -> Option<(&ClusterLists, usize)> {
         let around = self.around.as_ref()?;
@@ -130,8 +318,7 @@ impl Hashed {
                 return None;
             }
         }
-        let mih = learned.work[power(k)] * learned.unit[power(k)];
-        let rest = mih.min(self.scan_seconds(queries));
+        let rest = learned.seconds(k).min(self.scan_seconds(queries));
         Some((&around.lists, whole(rest / around.unit)))
     }
 
@@ -153,6 +340,9 @@ impl Hashed {
 
     /// The budget of a hashed query in units of work, if hashing is expected to be faster.
     fn budget(&self, k: usize, queries: usize) -> Option<usize> {
+        if matches!(self.engine, Engine::None) {
+            return None;
+        }
         let Ok(mut learned) = self.learned.lock() else { return None };
         let scan = self.scan_units(&learned, k, queries);
         if learned.work[power(k)] >= scan {
@@ -204,7 +394,7 @@ impl Around {
 /// Measures the cost of a unit of work and the work for some `k`; stops where one query
 /// takes longer than `limit` seconds. Of several rounds the best counts: what disturbs a
 /// measurement makes it longer, never shorter.
-fn sample(mih: &Mih, samples: &Codes, limit: f64) -> Learned {
+fn sample(engine: &Engine, samples: &Codes, limit: f64) -> Learned {
     let mut prices = [UNIT; SAMPLE_K.len()];
     let mut means = [0.0; SAMPLE_K.len()];
     for (nth, k) in SAMPLE_K.into_iter().enumerate() {
@@ -216,8 +406,9 @@ fn sample(mih: &Mih, samples: &Codes, limit: f64) -> Learned {
             for (best, code) in best.iter_mut().zip(samples.iter()) {
                 let start = now();
                 // a sample finds itself, so one more hit is requested
-                let found = mih.one(code, &Query::nearest(k + 1), budget);
+                let found = engine.one(code, &Query::nearest(k + 1), budget);
                 *best = best.min(now() - start);
+                let Some(found) = found else { continue };
                 if round == 0 {
                     work += found.work;
                     punished += if found.finished { 0 } else { budget };
@@ -225,7 +416,11 @@ fn sample(mih: &Mih, samples: &Codes, limit: f64) -> Learned {
             }
         }
         let seconds: f64 = best.iter().sum();
-        prices[nth] = seconds / work.max(1) as f64;
+        if work == 0 {
+            means[nth] = f64::INFINITY;
+            continue;
+        }
+        prices[nth] = seconds / work as f64;
         means[nth] = (work + punished) as f64 / samples.len() as f64;
     }
     // linear in the logarithm of k, constant outside the measured range
@@ -288,6 +483,14 @@ impl Index for Auto {
         let Some(hashed) = &self.hashed else {
             return self.scan.search(queries, query, progress);
         };
+        if query.allowed.is_some_and(|items| items.count() < items.len() / SPARSE) {
+            return self.scan.search(queries, query, progress);
+        }
+        if queries.len() == 1 {
+            let hits = self.single(hashed, queries, query);
+            progress(1);
+            return Ok(vec![hits]);
+        }
         let k = query.depth();
         let mut answers: Vec<Vec<Hit>> = vec![Vec::new(); queries.len()];
         // (query, bound of its distances) of those that go to the scan
@@ -326,7 +529,10 @@ impl Index for Auto {
                 continue;
             };
             let one = |&q: &u32| {
-                let found = hashed.mih.one(queries.code(q as usize), query, budget);
+                let code = queries.code(q as usize);
+                let Some(found) = hashed.engine.one(code, query, budget) else {
+                    return (q, 0, Err(query.below(self.codes())));
+                };
                 let below = found.top.below();
                 let hits = found
                     .finished
@@ -361,32 +567,38 @@ impl Index for Auto {
         self.hashed.as_ref().map_or(0, |hashed| {
             let lists =
                 hashed.around.as_ref().map_or(0, |around| around.lists.extra_bytes());
-            hashed.mih.extra_bytes() + lists
+            hashed.engine.index().map_or(0, |index| index.extra_bytes()) + lists
         })
     }
 
     fn explain(&self) -> String {
+        let why =
+            if self.why.is_empty() { String::new() } else { format!(" ({})", self.why) };
         let Some(hashed) = &self.hashed else {
-            return format!("auto: scan, for {} codes are few", self.codes().len());
+            return format!("auto: scan{why}");
         };
-        let one = hashed.learned.lock().map(|l| l.work[power(10)] * l.unit[power(10)]);
-        let mih = one.unwrap_or(0.0);
         let (scan_one, scan_each) = (hashed.scan_seconds(1), hashed.scan_each);
-        let pick = |mih: f64, scan: f64| if mih < scan { "mih" } else { "scan" };
         let lists = hashed.around.as_ref().map_or(String::new(), |around| {
             let (one, what) = (around.seconds * 1e6, around.lists.explain());
             format!("{what}, {one:.1} us a query; where they do not do, ")
         });
+        let Some(index) = hashed.engine.index() else {
+            let each = scan_each * 1e6;
+            return format!("auto: {lists}scan, {each:.1} us a query in batches{why}");
+        };
+        let name = hashed.engine.name();
+        let one = hashed.learned.lock().map_or(0.0, |learned| learned.seconds(10));
+        let pick = |scan: f64| if one < scan { name } else { "scan" };
         format!(
-            "auto: {lists}{} for one query (mih {:.1} us, scan {:.1} us), {} in batches (mih {:.1} us, \
-             scan {:.1} us a query), by {SAMPLES} sample queries with k = 10; {}",
-            pick(mih, scan_one),
-            mih * 1e6,
+            "auto: {lists}{} for one query ({name} {:.1} us, scan {:.1} us), {} in batches ({name} \
+             {:.1} us, scan {:.1} us a query), by {SAMPLES} sample queries with k = 10; {}{why}",
+            pick(scan_one),
+            one * 1e6,
             scan_one * 1e6,
-            pick(mih, scan_each),
-            mih * 1e6,
+            pick(scan_each),
+            one * 1e6,
             scan_each * 1e6,
-            hashed.mih.explain()
+            index.explain()
         )
     }
 }

@@ -13,6 +13,7 @@ mod mih;
 mod rank;
 mod scan;
 mod top;
+mod tree;
 
 pub use auto::Auto;
 pub use cluster_lists::ClusterLists;
@@ -26,6 +27,7 @@ pub use mih::{Form, Mih};
 pub use rank::Rank;
 pub(crate) use rank::Scorer;
 pub use scan::Scan;
+pub use tree::{BitTree, LeafForm};
 
 use crate::{Bits, Codes, Error, Result};
 
@@ -179,18 +181,36 @@ pub const INDEXES: &[Kind] = &[
         build: |codes, _| Ok(Box::new(ClusterLists::new(codes)?)),
     },
     Kind {
+        name: "tree",
+        about: "a tree of the different codes, for learned codes: about the size of the codes more",
+        build: |codes, progress| {
+            Ok(Box::new(BitTree::new(codes, LeafForm::Fast, progress)?))
+        },
+    },
+    Kind {
+        name: "tree-compact",
+        about: "the same with at most 8 bytes an item more at 64 bits",
+        build: |codes, progress| {
+            Ok(Box::new(BitTree::new(codes, LeafForm::Compact, progress)?))
+        },
+    },
+    Kind {
         name: "auto",
         about: "times the others on the codes and takes the fastest for each query",
         build: |codes, progress| Ok(Box::new(Auto::new(codes, progress)?)),
     },
 ];
 
-/// Builds an index by the name of its kind.
+/// Builds an index by the name of its kind. `auto:N` is `auto` with at most `N` bytes per item,
+/// codes included.
 pub fn build(
     name: &str,
     codes: Codes,
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Box<dyn Index>> {
+    if let Some(bytes) = name.strip_prefix("auto:").and_then(|bytes| bytes.parse().ok()) {
+        return Ok(Box::new(Auto::within(codes, Some(bytes), progress)?));
+    }
     let Some(kind) = INDEXES.iter().find(|kind| kind.name == name) else {
         let known: Vec<&str> = INDEXES.iter().map(|kind| kind.name).collect();
         return Err(Error::content(format!(

@@ -63,11 +63,16 @@ impl Ascending {
     }
 }
 
+/// Ties beyond four times `k` that are kept before the first `k` are selected.
+const TIES: usize = 256;
+
 /// Candidates come in any order, each once.
 pub(super) struct Unordered {
     k: usize,
     /// Only distances less than this can still enter.
     below: u32,
+    /// Only keys less than this can still enter: `k` smaller ones have been accepted.
+    limit: u64,
     /// Number of candidates nearer than `below` that were accepted.
     nearer: usize,
     histogram: Vec<u32>,
@@ -78,7 +83,7 @@ impl Unordered {
     pub(super) fn new(k: usize, below: u32) -> Unordered {
         let below = if k == 0 { 0 } else { below };
         let histogram = vec![0; below as usize + 1];
-        Unordered { k, below, nearer: 0, histogram, held: Vec::new() }
+        Unordered { k, below, limit: u64::MAX, nearer: 0, histogram, held: Vec::new() }
     }
 
     pub(super) fn below(&self) -> u32 {
@@ -106,14 +111,16 @@ impl Unordered {
         }
     }
 
+    /// Whether the candidate entered; if not, none with this distance and a larger number does.
     #[inline]
-    pub(super) fn offer(&mut self, distance: u32, item: u32) {
-        if distance >= self.below {
-            return;
+    pub(super) fn offer(&mut self, distance: u32, item: u32) -> bool {
+        let key = key(distance, item);
+        if distance >= self.below || key >= self.limit {
+            return false;
         }
         self.histogram[distance as usize] += 1;
         self.nearer += 1;
-        self.held.push(key(distance, item));
+        self.held.push(key);
         // as long as k remain without the farthest distance, it cannot be in the answer
         while self.below > 0 {
             let farthest = self.histogram[self.below as usize - 1] as usize;
@@ -123,10 +130,12 @@ impl Unordered {
             self.nearer -= farthest;
             self.below -= 1;
         }
-        if self.held.len() >= self.k.saturating_mul(4).saturating_add(1024) {
-            self.held.select_nth_unstable(self.k - 1);
+        if self.held.len() >= self.k.saturating_mul(4).saturating_add(TIES) {
+            let (_, last, _) = self.held.select_nth_unstable(self.k - 1);
+            self.limit = *last;
             self.held.truncate(self.k);
         }
+        true
     }
 
     pub(super) fn into_keys(self) -> Vec<u64> {

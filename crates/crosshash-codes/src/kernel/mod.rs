@@ -25,7 +25,7 @@ pub enum Kernel {
     /// x86-64 with AVX2 and POPCNT.
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// x86-64 with AVX-512 VPOPCNTDQ.
+    /// x86-64 with AVX-512 VPOPCNTDQ and BITALG: Intel since Ice Lake, AMD since Zen 4.
     #[cfg(target_arch = "x86_64")]
     Avx512,
     /// 64-bit ARM.
@@ -56,7 +56,10 @@ impl Kernel {
                 kernels.push(Kernel::Avx2);
             }
             if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512bitalg")
                 && is_x86_feature_detected!("avx512vpopcntdq")
+                && is_x86_feature_detected!("bmi2")
                 && is_x86_feature_detected!("popcnt")
             {
                 kernels.push(Kernel::Avx512);

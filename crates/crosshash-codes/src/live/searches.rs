@@ -5,14 +5,22 @@ use std::sync::mpsc::Receiver;
 
 use super::Shared;
 use crate::index::{Query, Rank};
-use crate::segments::{Found, Ranking, Snapshot};
+use crate::segments::{Found, RankedHits, Ranking, Snapshot};
 use crate::{Codes, Error, Result};
 
 /// Searches answered by one pass at most.
 const TOGETHER: usize = 256;
 
-/// Hits and the snapshot they were found in.
-pub type SearchReply = (Arc<Snapshot>, Vec<Found>);
+/// The answer to a search.
+#[derive(Clone)]
+pub struct SearchReply {
+    /// The snapshot that was searched.
+    pub snapshot: Arc<Snapshot>,
+    /// The hits.
+    pub hits: Vec<Found>,
+    /// The distance of the nearest item, if the search was ranked and found any.
+    pub nearest: Option<u32>,
+}
 
 /// What a search asks for; searches that ask for the same share a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +75,9 @@ fn answer(snapshot: &Arc<Snapshot>, searches: Vec<Search>) {
     let Some(request) = fitting.first().map(|search| search.request) else { return };
     match find(snapshot, request, &fitting) {
         Ok(found) => {
-            for (search, hits) in fitting.into_iter().zip(found) {
-                (search.reply)(Ok((Arc::clone(snapshot), hits)));
+            for (search, RankedHits { hits, nearest }) in fitting.into_iter().zip(found) {
+                let snapshot = Arc::clone(snapshot);
+                (search.reply)(Ok(SearchReply { snapshot, hits, nearest }));
             }
         }
         Err(err) => {
@@ -85,15 +94,19 @@ fn find(
     snapshot: &Snapshot,
     request: SearchRequest,
     searches: &[Search],
-) -> Result<Vec<Vec<Found>>> {
+) -> Result<Vec<RankedHits>> {
     let SearchRequest { k, skip, radius, ranking } = request;
     let query = Query { k, skip, radius, allowed: None };
     let codes = searches.iter().flat_map(|search| search.code.iter().copied()).collect();
     let codes = Codes::from_words(snapshot.bits(), codes)?;
-    let Some(ranking) = ranking else { return snapshot.search(&codes, &query, &|_| ()) };
+    let Some(ranking) = ranking else {
+        let found = snapshot.search(&codes, &query, &|_| ())?;
+        let plain = |hits| RankedHits { hits, nearest: None };
+        return Ok(found.into_iter().map(plain).collect());
+    };
     let reals: Vec<f32> =
         searches.iter().flat_map(|search| search.reals.iter().copied()).collect();
-    snapshot.search_ranked(&codes, &reals, ranking, &query, &|_| ())
+    snapshot.search_ranked_hits(&codes, &reals, ranking, &query, &|_| ())
 }
 
 /// Whether code and outputs have the right length, and the outputs are numbers: one search must

@@ -8,11 +8,11 @@ use std::sync::{Arc, PoisonError};
 
 use super::part::{LabelRows, Source, each_label};
 use super::snapshot::Snapshot;
-use crate::Result;
 use crate::index::{
     Columns, ColumnsBuilder, FieldSource, FieldTest, FieldValue, Filter, ItemSet, Subjects,
     check_fields,
 };
+use crate::{Cancel, Result};
 
 /// How many items have each label and each value of a field.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,19 +78,24 @@ impl Snapshot {
         }
         let filter = self.parse_filter(text)?;
         check_fields(&filter, &[])?;
-        self.matching(&filter, &NoFields)
+        self.matching(&filter, &NoFields, &Cancel::default())
     }
 
     /// The items for which a filter expression over labels, ids and fields holds. A field that no
     /// item has is an error.
-    pub fn filter_with(&self, text: &str, from: &dyn FieldSource) -> Result<ItemSet> {
+    pub fn filter_with(
+        &self,
+        text: &str,
+        from: &dyn FieldSource,
+        cancel: &Cancel,
+    ) -> Result<ItemSet> {
         let filter = self.parse_filter(text)?;
         if filter.has_fields() && !self.is_empty() {
             let names = self.field_names(from)?;
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             check_fields(&filter, &names)?;
         }
-        self.matching(&filter, from)
+        self.matching(&filter, from, cancel)
     }
 
     fn parse_filter(&self, text: &str) -> Result<Filter> {
@@ -106,7 +111,12 @@ impl Snapshot {
         Ok(names)
     }
 
-    fn matching(&self, filter: &Filter, from: &dyn FieldSource) -> Result<ItemSet> {
+    fn matching(
+        &self,
+        filter: &Filter,
+        from: &dyn FieldSource,
+        cancel: &Cancel,
+    ) -> Result<ItemSet> {
         let labels: Vec<LabelRows<'_>> =
             self.parts.iter().map(|part| part.source.labels()).collect::<Result<_>>()?;
         let columns: Vec<Arc<Columns>> = if filter.has_fields() {
@@ -129,9 +139,11 @@ impl Snapshot {
             }
             set
         };
+        let len = self.rows();
         let subjects =
-            Subjects { len: self.rows(), carries: &carries, find: &find, field: &field };
+            Subjects { len, carries: &carries, find: &find, field: &field, cancel };
         let set = filter.items(&subjects);
+        cancel.check()?;
         Ok(match self.live() {
             Some(live) => set.intersection(&live),
             None => set,
@@ -287,7 +299,7 @@ mod tests {
         writer.delete(&[Id::Number(6)]).unwrap();
         let snapshot = writer.snapshot();
         let found = |text: &str| -> Vec<String> {
-            let set = snapshot.filter_with(text, &Lines(1)).unwrap();
+            let set = snapshot.filter_with(text, &Lines(1), &Cancel::default()).unwrap();
             set.iter().map(|item| snapshot.id(item).unwrap().to_string()).collect()
         };
         assert_eq!(found("price < 20"), ["1", "4", "2"]);
@@ -295,7 +307,8 @@ mod tests {
         assert_eq!(found("not exists(price)"), ["3", "5"]);
         assert_eq!(found("brand != x and id != 5"), ["4", "2"]);
         assert_eq!(found("tags contains b and not tags contains c"), ["4"]);
-        let set = snapshot.filter_with("price < 20", &Lines(1)).unwrap();
+        let set =
+            snapshot.filter_with("price < 20", &Lines(1), &Cancel::default()).unwrap();
         let counts = snapshot.counts(Some(&set), &Lines(1), 2).unwrap();
         assert_eq!((counts.items, &counts.labels[..]), (3, &[2, 1][..]));
         let [brand, price, tags] = &counts.fields[..] else { panic!("{counts:?}") };
@@ -307,7 +320,10 @@ mod tests {
         assert_eq!(tags.values[0], (FieldValue::Text("b".into()), 2));
         let all = snapshot.counts(None, &Lines(1), 9).unwrap();
         assert_eq!((all.items, &all.labels[..]), (5, &[2, 3][..]));
-        let err = snapshot.filter_with("prize < 20", &Lines(1)).unwrap_err().to_string();
+        let err = snapshot
+            .filter_with("prize < 20", &Lines(1), &Cancel::default())
+            .unwrap_err()
+            .to_string();
         assert_eq!(
             err,
             "filter: no item has the field \"prize\"; there are brand, price, tags"
@@ -318,7 +334,10 @@ mod tests {
             "filter: no item has the field \"price\"; the items have no fields"
         );
         writer.compact().unwrap();
-        let set = writer.snapshot().filter_with("price < 20", &Lines(1)).unwrap();
+        let set = writer
+            .snapshot()
+            .filter_with("price < 20", &Lines(1), &Cancel::default())
+            .unwrap();
         assert_eq!(set.count(), 3);
     }
 }

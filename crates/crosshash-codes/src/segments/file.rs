@@ -200,6 +200,10 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(crate) fn open(path: &Path, number: u64) -> Result<Segment> {
         let map = Arc::new(map::map(path)?);
         Self::over(map, path, number).map_err(|err| err.at(path))

@@ -85,7 +85,38 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.try_into().ok()?))
 }
 
+/// The bodies of the records before the first damaged one, and what is damaged.
+pub(crate) fn read_healthy(
+    folder: &Path,
+    number: u64,
+    bits: Bits,
+    first: u64,
+) -> (Vec<Vec<u8>>, Option<Error>) {
+    let path = path(folder, number);
+    let scanned = match fs_err::read(&path) {
+        Ok(bytes) => scan(&bytes, number, bits, first),
+        Err(err) => Err(err.into()),
+    };
+    match scanned {
+        Ok((contents, fault)) => (contents.records, fault.map(|err| err.at(&path))),
+        Err(err) => (Vec::new(), Some(err.at(&path))),
+    }
+}
+
 fn parse(bytes: &[u8], number: u64, bits: Bits, first: u64) -> Result<Contents> {
+    match scan(bytes, number, bits, first)? {
+        (_, Some(fault)) => Err(fault),
+        (contents, None) => Ok(contents),
+    }
+}
+
+/// The valid records, and the damage that ends them, if they do not end regularly.
+fn scan(
+    bytes: &[u8],
+    number: u64,
+    bits: Bits,
+    first: u64,
+) -> Result<(Contents, Option<Error>)> {
     let damaged = |what: &str| {
         Error::content(format!("corrupt: {what}; restore the index from a copy"))
     };
@@ -112,17 +143,18 @@ fn parse(bytes: &[u8], number: u64, bits: Bits, first: u64) -> Result<Contents> 
         let at = contents.end;
         let Some((body, end)) = record(bytes, at, sequence, salt) else {
             if let Some(later) = follows(bytes, at, sequence, salt) {
-                return Err(damaged(&format!(
+                let fault = damaged(&format!(
                     "the record at byte {at} is damaged, and the commit at byte {later} \
                      depends on it"
-                )));
+                ));
+                return Ok((contents, Some(fault)));
             }
             break;
         };
         contents.records.push(body.to_vec());
         contents.end = end;
     }
-    Ok(contents)
+    Ok((contents, None))
 }
 
 /// Length and sequence of a record, if its head is valid.

@@ -25,6 +25,7 @@
 
 mod batch;
 mod change;
+mod check;
 mod fields;
 mod file;
 mod log;
@@ -35,17 +36,21 @@ mod merge;
 mod part;
 mod ranked;
 mod record;
+mod rescue;
 mod search;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod trees;
 mod writer;
 
 pub use batch::{HIDDEN, ItemBatch, SEED};
+pub use check::{PartState, verify};
 pub use fields::{Counts, FieldCounts};
 pub use manifest::is_index;
 pub use memory_index::MemoryIndex;
-pub use ranked::{CANDIDATES, Ranking};
+pub use ranked::{CANDIDATES, RankedHits, Ranking};
+pub use rescue::{Rescued, rescue};
 pub use search::Found;
 pub use snapshot::{Info, Snapshot};
 pub use writer::{NewIndex, Writer};

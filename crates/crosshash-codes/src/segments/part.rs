@@ -13,7 +13,7 @@ use crate::outputs::OutputRows;
 use crate::{Codes, Result};
 
 /// Parts of fewer rows are scanned, whatever kind of index is requested.
-const FEW: usize = 1 << 13;
+pub(super) const FEW: usize = 1 << 13;
 
 /// The packed labels of all rows of a part.
 #[derive(Clone, Copy)]
@@ -154,6 +154,9 @@ impl Source {
         if let Some(index) = self.index.get().or(self.scan.get()) {
             return Ok(index.as_ref());
         }
+        if let Some(tree) = super::trees::stored(self)? {
+            return Ok(self.index.get_or_init(|| Arc::new(tree)).as_ref());
+        }
         let scan: Arc<dyn Index> = Arc::new(Scan::new(self.codes()?.clone())?);
         Ok(self.scan.get_or_init(|| scan).as_ref())
     }
@@ -169,7 +172,14 @@ impl Source {
         kind: &str,
         progress: &(dyn Fn(usize) + Sync),
     ) -> Result<()> {
-        if !self.is_built() {
+        if self.is_built() {
+            return Ok(());
+        }
+        if kind != "scan"
+            && let Some(tree) = super::trees::stored(self)?
+        {
+            self.index.get_or_init(|| Arc::new(tree));
+        } else {
             let made = build(kind, self.codes()?.clone(), progress)?;
             self.index.get_or_init(|| made.into());
         }

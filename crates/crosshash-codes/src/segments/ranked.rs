@@ -16,7 +16,10 @@ use crate::outputs::OutputRows;
 use crate::{Codes, Error, Result};
 
 /// The default number of candidates.
-pub const CANDIDATES: usize = 1000;
+pub const CANDIDATES: usize = 300;
+/// The first pass collects this many times the candidates: then the last tie class is mostly complete, and there is
+/// no second pass.
+const COLLECTED: usize = 3;
 
 /// How hits are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,6 +35,16 @@ impl Ranking {
     pub fn by(rank: Rank) -> Ranking {
         Ranking { rank, candidates: CANDIDATES }
     }
+}
+
+/// The hits of a ranked search.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankedHits {
+    /// The hits of the page.
+    pub hits: Vec<Found>,
+    /// The Hamming distance of the nearest item that passes filter and radius, wherever it is ranked;
+    /// `None` if there is none.
+    pub nearest: Option<u32>,
 }
 
 /// The columns of a part that scores need.
@@ -84,14 +97,29 @@ impl Snapshot {
         query: &Query<'_>,
         progress: &(dyn Fn(usize) + Sync),
     ) -> Result<Vec<Vec<Found>>> {
+        let found = self.search_ranked_hits(queries, reals, ranking, query, progress)?;
+        Ok(found.into_iter().map(|found| found.hits).collect())
+    }
+
+    /// As [`search_ranked`](Snapshot::search_ranked), with the distance of the nearest item.
+    pub fn search_ranked_hits(
+        &self,
+        queries: &Codes,
+        reals: &[f32],
+        ranking: Ranking,
+        query: &Query<'_>,
+        progress: &(dyn Fn(usize) + Sync),
+    ) -> Result<Vec<RankedHits>> {
         let scorers = self.scorers(queries, reals, ranking.rank)?;
         let columns = self.columns(ranking.rank)?;
         if ranking.rank == Rank::Hamming {
             let found = self.hits(queries, query, progress)?;
-            let page = |(hits, scorer): (Vec<Hit>, &Scorer)| -> Result<Vec<Found>> {
-                hits.into_iter().map(|hit| self.scored(&columns, scorer, hit)).collect()
+            let nearest = self.nearest(queries, query, &found)?;
+            let page = |((hits, nearest), scorer): ((Vec<Hit>, _), &Scorer)| {
+                let hits = hits.into_iter().map(|hit| self.scored(&columns, scorer, hit));
+                Ok(RankedHits { hits: hits.collect::<Result<_>>()?, nearest })
             };
-            return found.into_iter().zip(&scorers).map(page).collect();
+            return found.into_iter().zip(nearest).zip(&scorers).map(page).collect();
         }
         let candidates = self.candidates(queries, ranking.candidates, query, progress)?;
         candidates
@@ -99,14 +127,30 @@ impl Snapshot {
             .zip(&scorers)
             .enumerate()
             .map(|(nth, (near, scorer))| {
+                let nearest = near.first().map(|hit| hit.distance);
                 let rest = self.behind(queries, nth, near.len(), ranking, query)?;
                 let mut page = self.page(&columns, scorer, near, query)?;
                 for hit in rest {
                     page.push(self.scored(&columns, scorer, hit)?);
                 }
-                Ok(page)
+                Ok(RankedHits { hits: page, nearest })
             })
             .collect()
+    }
+
+    /// The distance of the nearest item of every query, given its page in the order of Hamming search.
+    fn nearest(
+        &self,
+        queries: &Codes,
+        query: &Query<'_>,
+        pages: &[Vec<Hit>],
+    ) -> Result<Vec<Option<u32>>> {
+        let first = |hits: &Vec<Hit>| hits.first().map(|hit| hit.distance);
+        if query.skip == 0 && query.k > 0 {
+            return Ok(pages.iter().map(first).collect());
+        }
+        let one = Query { k: 1, skip: 0, ..*query };
+        Ok(self.hits(queries, &one, &|_| ())?.iter().map(first).collect())
     }
 
     /// The candidates of every query, in the order of Hamming search.
@@ -118,16 +162,23 @@ impl Snapshot {
         progress: &(dyn Fn(usize) + Sync),
     ) -> Result<Vec<Vec<Hit>>> {
         let candidates = candidates.max(1);
-        let wide = Query { k: candidates, skip: 0, ..*query };
+        let most = candidates.saturating_mul(COLLECTED);
+        let wide = Query { k: most, skip: 0, ..*query };
         let mut found = self.hits(queries, &wide, progress)?;
-        let mut cut: Vec<(u32, usize)> = found
-            .iter()
-            .enumerate()
-            .filter(|(_, hits)| hits.len() == candidates)
-            .filter_map(|(nth, hits)| Some((hits.last()?.distance, nth)))
-            .collect();
+        let mut cut: Vec<(u32, usize)> = Vec::new();
+        for (nth, hits) in found.iter_mut().enumerate() {
+            let Some(last) = hits.get(candidates - 1).map(|hit| hit.distance) else {
+                continue;
+            };
+            let end = hits.partition_point(|hit| hit.distance <= last);
+            if end == most {
+                cut.push((last, nth));
+            } else {
+                hits.truncate(end);
+            }
+        }
         cut.sort_unstable();
-        // queries with the same last distance share a pass
+        // The class of the last candidate is larger; queries with the same distance share a pass.
         for group in cut.chunk_by(|a, b| a.0 == b.0) {
             let chosen: Vec<usize> = group.iter().map(|(_, nth)| *nth).collect();
             let whole =

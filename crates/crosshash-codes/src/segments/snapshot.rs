@@ -296,7 +296,11 @@ impl Snapshot {
     /// An id as a user types it; `None` if the index cannot contain it.
     pub fn typed_id(&self, text: &str) -> Option<Id> {
         match self.manifest.ids {
-            Some(IdKind::Numbers) => text.parse().ok().map(Id::Number),
+            // 007 is not the id 7: one item has one name.
+            Some(IdKind::Numbers) => {
+                let number = text.parse::<u64>().ok();
+                number.filter(|number| number.to_string() == text).map(Id::Number)
+            }
             _ => Some(Id::Name(text.to_owned())),
         }
     }

@@ -16,6 +16,7 @@ use super::memory::RowIds;
 use super::merge;
 use super::record::Change;
 use super::snapshot::{Snapshot, ids_of, kind_of};
+use super::trees::path_beside;
 use crate::format::{Id, Ids};
 use crate::index::ItemSet;
 use crate::{Bits, Codes, Error, Result};
@@ -342,12 +343,15 @@ impl Writer {
             .iter()
             .map(|s| Manifest::path(&self.folder, s.number))
             .collect();
+        let trees: Vec<PathBuf> = named.iter().map(|path| path_beside(path)).collect();
+        named.extend(trees);
         named.insert(log::path(&self.folder, manifest.log));
         for entry in fs_err::read_dir(&self.folder)? {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let temporary = name.starts_with(".crosshash-") && name.ends_with(".tmp");
-            let ours = name.ends_with(".segment") || name.ends_with(".log");
+            let endings = [".segment", ".log", ".tree"];
+            let ours = endings.iter().any(|ending| name.ends_with(ending));
             if temporary || (ours && !named.contains(&path)) {
                 fs_err::remove_file(&path)?;
             }

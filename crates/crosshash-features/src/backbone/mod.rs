@@ -6,9 +6,9 @@
 //! same weights and preprocessing.
 
 mod all_minilm_l6_v2;
+mod classifier;
 mod descriptor;
 mod doodlenet;
-mod efficientnet_lite0;
 mod onnx;
 mod onnx_image;
 mod onnx_sidecar;
@@ -22,6 +22,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
+pub use classifier::Classifier;
 pub use descriptor::{DRAWING_MARGIN, DRAWING_SIZE, PICTURE_SIZE};
 
 use crate::picture::{Picture, Preprocessing};
@@ -47,6 +48,11 @@ pub trait Backbone: Send + Sync {
 
     /// How pictures are preprocessed for [`inputs`](Backbone::inputs); `None` if not a network.
     fn preprocessing(&self) -> Option<&Preprocessing> {
+        None
+    }
+
+    /// The classifier on its features, if it was trained with one.
+    fn classifier(&self) -> Option<&Classifier> {
         None
     }
 
@@ -170,7 +176,6 @@ pub enum Package {
 pub static BACKBONES: &[&BackboneInfo] = &[
     &descriptor::PICTURES,
     &descriptor::DRAWINGS,
-    &efficientnet_lite0::INFO,
     &doodlenet::INFO,
     &all_minilm_l6_v2::INFO,
     &wordllama::INFO,
@@ -285,6 +290,16 @@ pub fn open_in(tables: &[Table], name: &str, weights: &Weights) -> Result<Loaded
     let digest = digest(state, backbone.preprocessing(), &files)?;
     let feature_source = FeatureSource { backbone: info.name.to_owned(), digest };
     Ok(Loaded { feature_source, drawings: info.drawings, backbone: Arc::from(backbone) })
+}
+
+/// Opens an ONNX network for pictures with its preprocessing and one of its outputs.
+pub fn open_onnx_image(
+    path: &Path,
+    preprocessing: Preprocessing,
+    output: Option<&str>,
+    weights: &Weights,
+) -> Result<Box<dyn Backbone>> {
+    Ok(Box::new(onnx_image::OnnxImage::open(path, preprocessing, output, weights)?))
 }
 
 /// Hash of preprocessing and files.

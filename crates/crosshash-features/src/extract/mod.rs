@@ -20,6 +20,7 @@ pub use cache::Cache;
 
 use crate::Pictures;
 use crate::backbone::{InputKind, Loaded};
+use crate::isolate::Decoder;
 use crate::picture::Limits;
 use crate::{Error, Result};
 
@@ -29,7 +30,7 @@ const BATCH: usize = 8;
 const ENOUGH: usize = 20;
 
 /// Settings of an extraction.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Extraction<'a> {
     /// The backbone.
     pub loaded: &'a Loaded,
@@ -39,6 +40,8 @@ pub struct Extraction<'a> {
     pub skip_bad: bool,
     /// Size limits of pictures.
     pub limits: Limits,
+    /// How pictures are decoded.
+    pub decoder: Decoder,
     /// Clock in seconds, from any origin; the library does not read the clock itself.
     pub now: &'a (dyn Fn() -> f64 + Sync),
 }
@@ -123,10 +126,11 @@ pub struct Bad {
 }
 
 impl<'a> Extraction<'a> {
-    /// Default limits, no cache, no clock; unreadable pictures are an error.
+    /// Default limits and decoder, no cache, no clock; unreadable pictures are an error.
     pub fn new(loaded: &'a Loaded) -> Extraction<'a> {
         let limits = Limits::default();
-        Extraction { loaded, cache: None, skip_bad: false, limits, now: &|| 0.0 }
+        let decoder = Decoder::default();
+        Extraction { loaded, cache: None, skip_bad: false, limits, decoder, now: &|| 0.0 }
     }
 
     /// Extracts the features of all items. `progress` is called with the number of items done.

@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use crosshash_codes::Cancel;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{BATCH, Bad, Cache, ENOUGH, Extracted, Extraction, Rows};
-use crate::{Error, Pictures, Result, picture};
+use crate::{Error, Pictures, Result};
 
 /// Capacity of the file queue; each worker and the reader hold one more.
 fn file_queue() -> usize {
@@ -215,6 +216,7 @@ impl<'a> Shared<'a> {
     fn decode(&self, files: Arc<Mutex<Receiver<Read>>>, inputs: SyncSender<Ready>) {
         let backbone = self.how.loaded.backbone();
         let width = backbone.width();
+        let cancel = Cancel::default();
         while let Some((item, bytes)) = next(&files) {
             if self.stopped() {
                 return;
@@ -230,17 +232,15 @@ impl<'a> Shared<'a> {
             if self.known(item, key, width) {
                 continue;
             }
-            let decoded = picture::decode(&bytes, &self.how.limits);
-            drop(bytes);
-            let made = decoded.and_then(|picture| match backbone.preprocessing() {
-                Some(preprocessing) => {
-                    let mut input = vec![0.0; preprocessing.values()];
-                    preprocessing.apply(&picture, &mut input);
-                    Ok(input)
-                }
+            let Extraction { decoder, limits, .. } = self.how;
+            let made = match backbone.preprocessing() {
+                Some(input) => decoder.decode_for(&bytes, limits, input, &cancel),
                 // Hand-crafted features are as fast as decoding: compute them here.
-                None => backbone.pictures(&[picture]),
-            });
+                None => decoder
+                    .decode(&bytes, limits, &cancel)
+                    .and_then(|picture| backbone.pictures(&[picture])),
+            };
+            drop(bytes);
             match made {
                 Ok(input) => {
                     if inputs.send((item, key, input)).is_err() {

@@ -8,6 +8,9 @@ use image::{DynamicImage, ImageDecoder as _, ImageFormat, ImageReader, RgbImage}
 use super::{Format, Limits, Picture, jpeg};
 use crate::{Error, Result};
 
+/// The most bytes that metadata before the pixels take: colour profiles, EXIF data, rows of a PNG.
+const MAX_METADATA: u64 = 8 << 20;
+
 pub(super) fn raster(bytes: &[u8], format: Format, limits: &Limits) -> Result<Picture> {
     let format = match format {
         Format::Jpeg => ImageFormat::Jpeg,
@@ -27,8 +30,11 @@ pub(super) fn raster(bytes: &[u8], format: Format, limits: &Limits) -> Result<Pi
     most.max_image_width = Some(limits.side);
     most.max_image_height = Some(limits.side);
     most.max_alloc = Some(limits.memory());
-    // The size is checked below, with our own error message, before pixels are decoded.
-    reader.no_limits();
+    // The size is checked below, with our own error message, before pixels are decoded. What the
+    // decoder reads before that, such as a compressed colour profile, is bounded here.
+    let mut start = image::Limits::no_limits();
+    start.max_alloc = Some(MAX_METADATA);
+    reader.limits(start);
     let mut decoder = reader.into_decoder().map_err(fault)?;
     let (width, height) = decoder.dimensions();
     limits.check(u64::from(width), u64::from(height))?;

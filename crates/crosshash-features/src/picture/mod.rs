@@ -5,7 +5,7 @@
 //! | `format.rs` | format detection |
 //! | `decode.rs` | PNG, WebP, GIF, BMP, TIFF (crate `image`) |
 //! | `jpeg.rs` | JPEG (libjpeg-turbo's decoder) |
-//! | `svg.rs` | SVG (crate `resvg`) |
+//! | `svg.rs` | SVG (crate `resvg`); its budgets in `svg/budget.rs` |
 //! | `resize.rs` | resizing, compatible with Pillow |
 //! | `raster.rs` | small square pictures, grey or RGB |
 //! | `preprocessing.rs` | size, crop, channels and scaling for a network |
@@ -37,6 +37,9 @@ pub struct Picture {
     height: usize,
     rgb: Vec<u8>, // invariant: width * height * 3, row by row; neither side is 0
 }
+
+/// Pixels of the largest rendered SVG.
+pub(crate) const MAX_SVG_PIXELS: u64 = 1024 * 1024;
 
 /// Size limits of a picture, checked before memory is allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,6 +131,18 @@ impl Picture {
         }
     }
 
+    /// Scales down to at most `side` pixels per side; smaller pictures are unchanged.
+    #[must_use]
+    pub fn within(self, side: usize) -> Picture {
+        let longer = self.width.max(self.height);
+        if longer <= side {
+            return self;
+        }
+        let scaled = |own: usize| (own * side / longer).clamp(1, side);
+        let (across, down) = (scaled(self.width), scaled(self.height));
+        resize::resize(&self, across, down, Filter::Bicubic)
+    }
+
     /// Crops a rectangle.
     ///
     /// Panics if the rectangle exceeds the picture.
@@ -149,14 +164,46 @@ impl std::fmt::Debug for Picture {
 
 /// Decodes a file to 8-bit RGB: applies the EXIF orientation and blends transparency with white.
 /// For animations, the first frame.
+///
+/// This decodes in the current process. Programs that decode files of others use a
+/// [`Decoder`](crate::Decoder).
 pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture> {
-    // Files are untrusted: a panic in a decoder is reported as a damaged picture.
-    catch_unwind(AssertUnwindSafe(|| decode_unguarded(bytes, limits))).unwrap_or_else(
-        |_| Err(Error::content("the decoder failed; the file is probably damaged")),
-    )
+    guarded(|| decode_unguarded(bytes, limits))
 }
 
-fn decode_unguarded(bytes: &[u8], limits: &Limits) -> Result<Picture> {
+/// A panic in a decoder is reported as a damaged picture: files are untrusted.
+pub(crate) fn guarded(work: impl FnOnce() -> Result<Picture>) -> Result<Picture> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(Error::content("the decoder failed; the file is probably damaged"))
+    })
+}
+
+/// Decodes a file; SVG in a thread with enough stack for its nesting.
+pub(crate) fn decode_unguarded(bytes: &[u8], limits: &Limits) -> Result<Picture> {
+    const STACK: usize = 32 << 20;
+    if check_file(bytes, limits)? != Format::Svg {
+        return decode_here(bytes, limits);
+    }
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        let thread = thread.spawn_scoped(scope, || decode_here(bytes, limits))?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Decodes a file with the stack of the current thread.
+pub(crate) fn decode_here(bytes: &[u8], limits: &Limits) -> Result<Picture> {
+    match check_file(bytes, limits)? {
+        #[cfg(feature = "svg")]
+        Format::Svg => svg::render(bytes),
+        #[cfg(not(feature = "svg"))]
+        Format::Svg => Err(Error::disabled("SVG is not supported", "svg")),
+        format => decode::raster(bytes, format, limits),
+    }
+}
+
+/// The format of a file whose size is within the limits.
+pub(crate) fn check_file(bytes: &[u8], limits: &Limits) -> Result<Format> {
     let size = bytes.len() as u64;
     if size > limits.bytes {
         let most = limits.bytes;
@@ -164,13 +211,7 @@ fn decode_unguarded(bytes: &[u8], limits: &Limits) -> Result<Picture> {
             "file size of {size} bytes exceeds the limit of {most}"
         )));
     }
-    match Format::of(bytes)? {
-        #[cfg(feature = "svg")]
-        Format::Svg => svg::render(bytes),
-        #[cfg(not(feature = "svg"))]
-        Format::Svg => Err(Error::disabled("SVG is not supported", "svg")),
-        format => decode::raster(bytes, format, limits),
-    }
+    Format::of(bytes)
 }
 
 #[cfg(test)]

@@ -10,6 +10,9 @@ use super::Picture;
 use super::resize::resize;
 use crate::{Error, Result};
 
+/// Of pictures with a larger ratio of the sides, [`Resize::ShortSide`] uses the middle.
+const STRIP: usize = 64;
+
 /// Preprocessing of a picture for a network.
 ///
 /// ```
@@ -187,8 +190,16 @@ impl Preprocessing {
     ///
     /// Panics if the length of `out` is not [`values`](Preprocessing::values).
     pub fn apply(&self, picture: &Picture, out: &mut [f32]) {
+        self.scale(&self.square(picture), out);
+    }
+
+    /// Converts the square input ([`square`](Preprocessing::square)) to numbers.
+    ///
+    /// Panics if the picture has another size, or the length of `out` is not
+    /// [`values`](Preprocessing::values).
+    pub fn scale(&self, square: &Picture, out: &mut [f32]) {
         assert_eq!(out.len(), self.values(), "wrong buffer size");
-        let square = self.square(picture);
+        assert_eq!((square.width(), square.height()), (self.size, self.size), "wrong size");
         let (area, channels) = (self.size * self.size, self.channels.count());
         let of = |values: &[f32], channel: usize, none: f32| match values {
             [] => none,
@@ -231,6 +242,13 @@ impl Preprocessing {
         let (width, height) = (picture.width(), picture.height());
         match self.resize {
             Resize::Squash => resize(picture, self.size, self.size, self.filter),
+            // A strip would be enlarged to gigapixels, of which only the centre is used.
+            Resize::ShortSide(_) if width.max(height) > STRIP * width.min(height) => {
+                let most = STRIP * width.min(height);
+                let (across, down) = (width.min(most), height.min(most));
+                let (left, top) = ((width - across) / 2, (height - down) / 2);
+                self.square(&picture.crop(left, top, across, down))
+            }
             Resize::ShortSide(short) => {
                 let (across, down) = if width <= height {
                     (short, (short * height / width).max(short))

@@ -7,8 +7,9 @@
 
 use std::f64::consts::PI;
 
-use fast_image_resize::images::{Image, ImageRef};
-use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
+use fast_image_resize::images::{TypedImage, TypedImageRef};
+use fast_image_resize::pixels::U8x3;
+use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
 
 use super::{Filter, Picture};
 
@@ -43,13 +44,18 @@ fn fast(picture: &Picture, width: usize, height: usize, filter: Filter) -> Vec<u
     };
     let side = |pixels: usize| u32::try_from(pixels).unwrap_or(u32::MAX);
     let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(filter));
-    let mut small = Image::new(side(width), side(height), PixelType::U8x3);
     let (across, down) = (side(picture.width()), side(picture.height()));
-    ImageRef::new(across, down, picture.rgb(), PixelType::U8x3)
-        .ok()
-        .and_then(|large| Resizer::new().resize(&large, &mut small, &options).ok())
+    let mut rgb = vec![0; width * height * 3];
+    // Typed: otherwise the code for all thirteen pixel types is compiled into this crate.
+    let large = TypedImageRef::<U8x3>::from_buffer(across, down, picture.rgb()).ok();
+    let small = TypedImage::<U8x3>::from_buffer(side(width), side(height), &mut rgb).ok();
+    large
+        .zip(small)
+        .and_then(|(large, mut small)| {
+            Resizer::new().resize_typed(&large, &mut small, &options).ok()
+        })
         .unwrap_or_else(|| unreachable!("both pictures are RGB and not empty"));
-    small.into_vec()
+    rgb
 }
 
 /// Fractional bits of a fixed-point weight.

@@ -45,8 +45,8 @@ pub struct Manifest {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Items {
-    /// The file: CSV, TSV, JSONL or Parquet.
-    pub table: PathBuf,
+    /// The file: CSV, TSV, JSONL or Parquet; or several files with the same columns.
+    pub table: Many<PathBuf>,
     /// The column of ids (default: row numbers).
     pub id: Option<String>,
     /// The column of pair keys (default: the ids are the keys).
@@ -134,7 +134,15 @@ pub enum Names {
     List(Vec<String>),
 }
 
-/// One modality; exactly one of `features`, `text`, `captions`, `column` and `pictures` is given.
+impl Items {
+    /// The files of the table below a folder.
+    pub fn paths(&self, root: &Path) -> Vec<PathBuf> {
+        self.table.as_slice().iter().map(|file| root.join(file)).collect()
+    }
+}
+
+/// One modality; exactly one of `features`, `text`, `captions`, `column`, `pictures` and `class_names` is
+/// given.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModalitySource {
@@ -142,14 +150,17 @@ pub struct ModalitySource {
     pub features: Option<Many<ArrayFile>>,
     /// Columns of the item table whose texts are joined.
     pub text: Option<Many<String>>,
-    /// Columns of the item table whose texts are items of their own: cell k of row ID is item `ID#k`, and
-    /// its pair key is ID.
+    /// Columns of the item table whose texts are items of their own: text k of row ID is item `ID#k`, and
+    /// its pair key is ID. A cell with a list has several texts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub captions: Option<Many<String>>,
     /// A column of the item table with a list of numbers per item.
     pub column: Option<String>,
     /// A folder, zip or tar of pictures.
     pub pictures: Option<PathBuf>,
+    /// A folder, zip or tar of pictures in class folders: the text of a picture is the name of its folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class_names: Option<PathBuf>,
     /// Use only the pictures below this subfolder.
     pub under: Option<String>,
     /// The column with the path of each picture (default: the id is the path).
@@ -235,6 +246,13 @@ pub enum Many<T> {
     One(T),
     /// Several.
     Several(Vec<T>),
+}
+
+impl<T> Default for Many<T> {
+    /// None.
+    fn default() -> Many<T> {
+        Many::Several(Vec::new())
+    }
 }
 
 impl<T> Many<T> {

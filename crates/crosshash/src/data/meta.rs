@@ -6,7 +6,7 @@
 //! read that contain texts, numbers or short lists of these.
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crosshash_codes::index::FieldValue;
 
@@ -60,14 +60,14 @@ pub fn read_meta(path: &Path, options: &OpenOptions) -> Result<Vec<(String, Item
         let Some(items) = source.items.as_ref().or(manifest.items.as_ref()) else {
             continue;
         };
-        let meta = of_table(&root.join(&items.table), items, source, &budget)?;
+        let meta = of_table(&items.paths(root), items, source, &budget)?;
         all.push((name.clone(), meta));
     }
     Ok(all)
 }
 
 fn of_table(
-    path: &Path,
+    paths: &[PathBuf],
     items: &Items,
     source: &ModalitySource,
     budget: &Budget,
@@ -75,20 +75,20 @@ fn of_table(
     let listed = items.meta.as_ref().map(|meta| meta.as_slice());
     let (names, given) = match listed {
         Some(listed) if listed != [ALL] => (listed.to_vec(), true),
-        _ => (others(path, items, source)?, false),
+        _ => (others(paths, items, source)?, false),
     };
     let id: Vec<String> = items.id.iter().cloned().collect();
     if names.is_empty() {
         return Ok(ItemMeta::default());
     }
-    let all = match cells(path, id.iter().chain(&names), budget) {
+    let all = match cells(paths, id.iter().chain(&names), budget) {
         Ok(table) => vec![(table, names)],
         Err(err) if given => return Err(err),
         // some column contains something else: the readable ones are taken
         Err(_) => names
             .into_iter()
             .filter_map(|name| {
-                let table = cells(path, id.iter().chain([&name]), budget).ok()?;
+                let table = cells(paths, id.iter().chain([&name]), budget).ok()?;
                 Some((table, vec![name]))
             })
             .collect(),
@@ -110,21 +110,25 @@ fn of_table(
 }
 
 /// The columns of a table without those that have another use.
-fn others(path: &Path, items: &Items, source: &ModalitySource) -> Result<Vec<String>> {
+fn others(
+    paths: &[PathBuf],
+    items: &Items,
+    source: &ModalitySource,
+) -> Result<Vec<String>> {
     let text = source.text.iter().flat_map(|text| text.as_slice());
     let used: BTreeSet<&String> =
         items.id.iter().chain(text).chain(&source.path).chain(&source.column).collect();
-    let names = read::names(path)?;
+    let names = paths.first().map_or(Ok(Vec::new()), |path| read::names(path))?;
     Ok(names.into_iter().filter(|name| !name.is_empty() && !used.contains(name)).collect())
 }
 
 fn cells<'a>(
-    path: &Path,
+    paths: &[PathBuf],
     names: impl Iterator<Item = &'a String>,
     budget: &Budget,
 ) -> Result<Table> {
     let columns: BTreeSet<ColumnSpec> = names.cloned().map(ColumnSpec::Cells).collect();
-    read::table(path, &columns.into_iter().collect::<Vec<_>>(), budget)
+    read::tables(paths, &columns.into_iter().collect::<Vec<_>>(), budget)
 }
 
 /// The rows by id.

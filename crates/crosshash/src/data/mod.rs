@@ -13,7 +13,8 @@
 //! | `meta.rs` | the other columns of item tables, for filters |
 //! | `read/` | one file per format |
 //! | `bytes.rs`, `spool.rs`, `limits.rs` | mapped and decompressed bytes, and limits on their size |
-//! | `inspect/`, `import.rs`, `synth.rs` | inspection, proposed manifests, synthetic data |
+//! | `picture_index.rs` | the pictures that the cells of a table name |
+//! | `inspect/`, `import/`, `synth.rs` | inspection, proposed manifests, synthetic data |
 //! | `emoji/` | the built-in data set: pictures, drawings and words of emoji |
 //!
 //! File formats are known in this module only.
@@ -33,6 +34,7 @@ mod meta;
 mod modality;
 mod normalise;
 mod open;
+mod picture_index;
 mod read;
 mod resolve;
 mod sampling;
@@ -46,6 +48,7 @@ mod training;
 
 pub(crate) use arrays::no_labels;
 pub(crate) use bytes::Bytes;
+pub use crosshash_features::pictures::whole_file;
 pub use crosshash_features::{PicturePlace, Pictures, Raster, descriptor};
 pub use dense::{Dense, ValueType};
 pub use features::{Features, Texts};
@@ -172,6 +175,27 @@ impl Dataset {
     /// How the labels were derived, if they are not given by the data.
     pub fn label_note(&self) -> Option<&str> {
         self.label_note.as_deref()
+    }
+
+    /// The same items with other label names, in this order; labels without such a name are dropped.
+    pub fn with_label_names(&self, names: &[String]) -> Result<Dataset> {
+        let place: std::collections::HashMap<&str, u32> =
+            names.iter().map(String::as_str).zip(0..).collect();
+        let new: Vec<Option<u32>> =
+            self.label_names.iter().map(|name| place.get(name.as_str()).copied()).collect();
+        let mut modalities = Vec::new();
+        for modality in &self.modalities {
+            let labels = modality.labels();
+            let row = |item: usize| -> Vec<u32> {
+                labels.indices(item).filter_map(|label| new[label]).collect()
+            };
+            let rows = (0..modality.len()).map(row);
+            let labels = crosshash_codes::Labels::from_indices(names.len(), rows)?;
+            modalities.push(modality.clone().with_labels(labels)?);
+        }
+        let (dropped, label_note) = (self.dropped.clone(), self.label_note.clone());
+        let (name, label_names) = (self.name.clone(), names.to_vec());
+        Ok(Dataset { name, label_names, modalities, dropped, label_note })
     }
 
     /// The modalities, in their order.

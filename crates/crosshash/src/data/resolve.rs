@@ -49,7 +49,7 @@ impl ReadLabels {
     pub(super) fn read(
         source: &LabelSource,
         root: &Path,
-        table: Option<(&Table, PathBuf)>,
+        (table, path): (Option<&Table>, Option<PathBuf>),
         total: usize,
         rows: &[usize],
         ids: &[String],
@@ -80,7 +80,7 @@ impl ReadLabels {
             return matrix(&features, total, rows, source.numbers, path.clone())
                 .map_err(located);
         }
-        let Some((table, path)) = table else {
+        let Some(table) = table else {
             return Err(Error::content("labels in a column need a table; add [items]"));
         };
         let columns = source.column.as_ref().map_or(&[][..], |column| column.as_slice());
@@ -88,12 +88,16 @@ impl ReadLabels {
         let places: Vec<Place> = rows.iter().map(|&row| table.place(row)).collect();
         let column = columns.join(", ");
         if !source.numbers {
-            return Ok(ReadLabels::Names { rows: named, places, path: Some(path), column });
+            return Ok(ReadLabels::Names { rows: named, places, path, column });
         }
         let number = |(name, place): (&String, Place)| {
             name.parse::<u32>().map_err(|_| {
                 let what = format!("{name:?} is not a label number");
-                Error::cell(place, &column, what).at(&path)
+                let err = Error::cell(place, &column, what);
+                match &path {
+                    Some(path) => err.at(path),
+                    None => err,
+                }
             })
         };
         let rows = named
@@ -101,7 +105,7 @@ impl ReadLabels {
             .zip(&places)
             .map(|(row, &place)| row.iter().map(|name| number((name, place))).collect())
             .collect::<Result<_>>()?;
-        Ok(ReadLabels::Numbers { rows, places, path: Some(path), classes: None })
+        Ok(ReadLabels::Numbers { rows, places, path, classes: None })
     }
 }
 

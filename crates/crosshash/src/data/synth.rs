@@ -35,6 +35,8 @@ use crate::{Error, Result};
 pub struct SynthSpec {
     /// Number of items.
     pub items: usize,
+    /// The number of the first item; so large sets can be made in pieces.
+    pub first: usize,
     /// Number of labels.
     pub labels: usize,
     /// Mean number of labels per item, approximately.
@@ -45,6 +47,13 @@ pub struct SynthSpec {
     pub seed: u64,
     /// The modalities.
     pub modalities: Vec<SynthModality>,
+}
+
+impl SynthSpec {
+    /// The numbers of all items.
+    fn range(&self) -> std::ops::Range<usize> {
+        self.first..self.first + self.items
+    }
 }
 
 /// Specification of one modality.
@@ -98,7 +107,7 @@ pub fn synth(
     let table = folder.join("items.tsv");
     atomically(&table, |out| {
         writeln!(out, "id\tlabels")?;
-        for item in 0..spec.items {
+        for item in spec.range() {
             let labels = labeller.labels(item);
             let names: Vec<String> =
                 labels.iter().map(|label| format!("l{label}")).collect();
@@ -153,7 +162,7 @@ fn check(spec: &SynthSpec) -> Result<()> {
 
 fn manifest_of(spec: &SynthSpec) -> Manifest {
     let items = |table: &str| {
-        let (table, id) = (table.into(), Some("id".into()));
+        let (table, id) = (Many::One(table.into()), Some("id".into()));
         Some(Items { table, id, ..Items::default() })
     };
     let source = |modality: &SynthModality| {
@@ -278,7 +287,7 @@ impl Maker<'_> {
             (0..self.spec.labels * width).map(|_| gaussian(&mut own) * scale).collect();
         let mut row = vec![0.0; width];
         let mut bytes = Vec::with_capacity(4 * width);
-        for item in 0..rows {
+        for item in self.spec.range() {
             let labels = self.labeller.labels(item);
             let mut rng = self.rng(item);
             let weight = (labels.len() as f64).sqrt().recip();
@@ -291,7 +300,7 @@ impl Maker<'_> {
             row.iter().for_each(|&x| bytes.extend((x as f32).to_le_bytes()));
             out.write_all(&bytes)?;
             if item % 1024 == 0 {
-                done(item);
+                done(item - self.spec.first);
             }
         }
         Ok(())
@@ -318,7 +327,7 @@ impl Maker<'_> {
         out: &mut dyn Write,
         done: &dyn Fn(usize),
     ) -> crosshash_codes::Result<()> {
-        for item in 0..self.spec.items {
+        for item in self.spec.range() {
             let labels = self.labeller.labels(item);
             let words = self.words(item, &labels).map(|word| format!("w{word}")).join(" ");
             let names: Vec<String> =
@@ -326,7 +335,7 @@ impl Maker<'_> {
             let names = names.join(", ");
             writeln!(out, r#"{{"id": "{item}", "labels": [{names}], "text": "{words}"}}"#)?;
             if item % 1024 == 0 {
-                done(item);
+                done(item - self.spec.first);
             }
         }
         Ok(())
@@ -345,7 +354,7 @@ impl Maker<'_> {
             }
             counts
         };
-        let rows = || (0..self.spec.items).map(row);
+        let rows = || self.spec.range().map(row);
         let cells: usize = rows().map(|row| row.len()).sum();
         let (items, width) = (self.spec.items as u64, self.modality.width as u64);
         let mut archive = Archive { zip: ZipWriter::new(out) };
@@ -428,4 +437,42 @@ fn npy_head(descr: &str, shape: &str) -> Vec<u8> {
     head.resize(10 + length - 1, b' ');
     head.push(b'\n');
     head
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(first: usize, items: usize) -> SynthSpec {
+        let modality =
+            |name: &str, form| SynthModality { name: name.into(), width: 10, form };
+        SynthSpec {
+            items,
+            first,
+            labels: 6,
+            per_item: 2.0,
+            noise: 1.0,
+            seed: 3,
+            modalities: vec![
+                modality("image", SynthForm::Dense),
+                modality("words", SynthForm::Text),
+            ],
+        }
+    }
+
+    #[test]
+    fn pieces_are_the_whole() {
+        let bytes = |first, items, name: &str, head: usize| {
+            let folder = tempfile::tempdir().unwrap();
+            synth(&spec(first, items), folder.path(), &|_| ()).unwrap();
+            fs_err::read(folder.path().join(name)).unwrap().split_off(head)
+        };
+        // the header of an array, or the line with the names of the columns
+        let heads = [("image.npy", 128), ("words.jsonl", 0), ("items.tsv", 10)];
+        for (name, head) in heads {
+            let whole = bytes(0, 30, name, head);
+            let pieces = [bytes(0, 11, name, head), bytes(11, 19, name, head)].concat();
+            assert!(whole == pieces, "{name}");
+        }
+    }
 }

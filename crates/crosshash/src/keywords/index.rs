@@ -14,7 +14,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use tantivy::indexer::LogMergePolicy;
 use tantivy::schema::{
@@ -23,11 +23,14 @@ use tantivy::schema::{
 use tantivy::store::Compressor;
 use tantivy::tokenizer::{TextAnalyzer, TokenizerManager};
 use tantivy::{
-    Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, TantivyDocument, Term,
+    Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, Searcher,
+    TantivyDocument, Term,
 };
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use super::directory::UnsyncedDirectory;
 use super::highlight::Highlights;
+use super::pending::Pending;
 use super::tokenizer::AnalyserTokenizer;
 use super::words::{Analysers, QueryTerms, name_key};
 use crate::data::Analysis;
@@ -66,6 +69,8 @@ pub struct KeywordIndex {
     pub(super) reader: IndexReader,
     pub(super) fields: Fields,
     pub(super) analysers: Analysers,
+    /// Changed only together with the reader, so that a search sees every item once.
+    pending: RwLock<Arc<Pending>>,
     writer: Mutex<Option<IndexWriter>>, // opened for the first change
     analysis: String,
 }
@@ -113,7 +118,7 @@ impl KeywordIndex {
     pub fn open(folder: &Path, analysis: &Analysis) -> Result<KeywordIndex> {
         fs_err::create_dir_all(folder)?;
         let (fields, schema) = Fields::new();
-        let found = tantivy::directory::MmapDirectory::open(folder)
+        let found = UnsyncedDirectory::open(folder)
             .map_err(tantivy::TantivyError::from)
             .and_then(|directory| builder(schema).open_or_create(directory));
         let index = found.map_err(|err| failed(err).at(folder))?;
@@ -144,7 +149,7 @@ impl KeywordIndex {
     fn new(mut index: Index, fields: Fields, analysis: &Analysis) -> Result<KeywordIndex> {
         let analysers = Analysers::new(analysis);
         let tokenizers = TokenizerManager::default();
-        let tokenizer = AnalyserTokenizer(std::sync::Arc::clone(&analysers.items));
+        let tokenizer = AnalyserTokenizer(Arc::clone(&analysers.items));
         tokenizers.register(TOKENIZER, TextAnalyzer::from(tokenizer));
         index.set_tokenizers(tokenizers);
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into();
@@ -154,19 +159,32 @@ impl KeywordIndex {
             index,
             fields,
             analysers,
+            pending: RwLock::default(),
             writer: Mutex::new(None),
             analysis: serde_json::to_string(&language).map_err(std::io::Error::from)?,
         })
     }
 
-    /// Number of items.
+    /// Number of committed items.
     pub fn len(&self) -> usize {
         usize::try_from(self.reader.searcher().num_docs()).unwrap_or(usize::MAX)
     }
 
-    /// Whether there are no items.
+    /// Whether there are no items, committed or not.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        let (searcher, pending) = self.view();
+        searcher.num_docs() == 0 && !pending.has_items()
+    }
+
+    /// Number of changes that are not committed yet.
+    pub fn pending(&self) -> usize {
+        self.view().1.len()
+    }
+
+    /// The committed items and the changes since.
+    pub(super) fn view(&self) -> (Searcher, Arc<Pending>) {
+        let pending = self.pending.read().unwrap_or_else(PoisonError::into_inner);
+        (self.reader.searcher(), Arc::clone(&pending))
     }
 
     /// The position of the last commit.
@@ -174,28 +192,53 @@ impl KeywordIndex {
         Ok(self.payload()?.map(|payload| payload.position))
     }
 
-    /// Replaces or removes items (`None`), and commits. When it returns, searches see the changes.
+    /// Replaces or removes items (`None`), and commits.
     pub fn apply(
         &self,
         changes: impl IntoIterator<Item = (String, Option<KeywordItem>)>,
         position: u64,
     ) -> Result<()> {
+        self.stage(changes, position);
+        self.commit()
+    }
+
+    /// Replaces or removes items (`None`). When it returns, searches see the changes; they are written by the
+    /// next [`commit`](KeywordIndex::commit).
+    pub fn stage(
+        &self,
+        changes: impl IntoIterator<Item = (String, Option<KeywordItem>)>,
+        position: u64,
+    ) {
+        let mut guard = self.pending.write().unwrap_or_else(PoisonError::into_inner);
+        let pending = Arc::make_mut(&mut guard);
+        for (id, item) in changes {
+            pending.put(xxh3_64(id.as_bytes()), item, &self.analysers.items);
+        }
+        pending.position = position;
+    }
+
+    /// Writes the changes since the last commit. If that fails, they are kept.
+    pub fn commit(&self) -> Result<()> {
         let mut writer = self.writer()?;
-        let Some(open) = writer.as_mut() else { return Ok(()) };
+        let changes = self.view().1;
+        let Some(open) = writer.as_mut().filter(|_| !changes.is_empty()) else {
+            return Ok(());
+        };
         let write = |open: &mut IndexWriter| {
-            for (id, item) in changes {
-                self.delete(open, xxh3_64(id.as_bytes()));
-                if let Some(item) = item {
-                    self.add(open, &item)?;
+            for (key, change) in changes.changes() {
+                self.delete(open, key);
+                if let Some(change) = &change.item {
+                    self.add(open, &change.item)?;
                 }
             }
-            self.commit(open, position)
+            self.write(open, changes.position)
         };
         let written = write(open);
         if written.is_err() {
             *writer = None; // it forgets what it has not committed
+            return written;
         }
-        written
+        self.reload(&changes)
     }
 
     /// Makes the index contain exactly these items, each id once; writes only what differs.
@@ -224,7 +267,8 @@ impl KeywordIndex {
         known.into_keys().for_each(|key| self.delete(writer, key));
         let changed = done != Reconciled::default();
         if changed || self.position()? != Some(position) {
-            self.commit(writer, position)?;
+            self.write(writer, position)?;
+            self.reload(&Pending::default())?;
         }
         Ok(done)
     }
@@ -273,23 +317,27 @@ impl KeywordIndex {
         document.add_u64(own, hash(item));
         document.add_text(id, &item.id);
         document.add_text(text, &item.text);
-        let names = item.names.iter().chain([&item.text, &item.id]);
-        let mut keys: Vec<u64> = names.map(|name| name_key(name)).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        keys.into_iter().for_each(|key| document.add_u64(name, key));
+        names(item).into_iter().for_each(|key| document.add_u64(name, key));
         writer.add_document(document).map_err(failed)?;
         Ok(())
     }
 
-    fn commit(&self, writer: &mut IndexWriter, position: u64) -> Result<()> {
+    fn write(&self, writer: &mut IndexWriter, position: u64) -> Result<()> {
         let analysis = self.analysis.clone();
         let payload = Payload { version: VERSION, analysis, position };
         let payload = serde_json::to_string(&payload).map_err(std::io::Error::from)?;
         let mut commit = writer.prepare_commit().map_err(failed)?;
         commit.set_payload(&payload);
         commit.commit().map_err(failed)?;
-        self.reader.reload().map_err(failed)
+        Ok(())
+    }
+
+    /// Lets searches see a commit instead of its changes.
+    fn reload(&self, committed: &Pending) -> Result<()> {
+        let mut pending = self.pending.write().unwrap_or_else(PoisonError::into_inner);
+        self.reader.reload().map_err(failed)?;
+        Arc::make_mut(&mut pending).remove(committed);
+        Ok(())
     }
 
     /// The hash of every item by its key.
@@ -308,6 +356,15 @@ impl KeywordIndex {
         }
         Ok(hashes)
     }
+}
+
+/// The keys of the names of an item: text, names and id.
+pub(super) fn names(item: &KeywordItem) -> Vec<u64> {
+    let names = item.names.iter().chain([&item.text, &item.id]);
+    let mut keys: Vec<u64> = names.map(|name| name_key(name)).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
 }
 
 fn builder(schema: Schema) -> tantivy::IndexBuilder {

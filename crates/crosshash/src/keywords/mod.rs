@@ -3,6 +3,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `index.rs` | [`KeywordIndex`]: an inverted index (`tantivy`) in a folder or in memory |
+//! | `directory.rs` | its files, written without waiting for the disk |
+//! | `pending.rs` | changes that are not committed yet |
 //! | `search.rs` | matching items, ranked |
 //! | `words.rs` | [`QueryTerms`]: the words of a query; exact names |
 //! | `tokenizer.rs` | our analyser as a tokenizer of `tantivy` |
@@ -17,9 +19,11 @@
 //! items with some of them. Within each group by BM25 (k1 = 1.2, b = 0.75), ties by id. The statistics
 //! of BM25 include deleted items until their segment is merged.
 
+mod directory;
 mod fusion;
 mod highlight;
 mod index;
+mod pending;
 mod search;
 mod tokenizer;
 mod words;

@@ -9,6 +9,7 @@ use tantivy::{DocAddress, DocId, Score, Searcher, SegmentOrdinal, SegmentReader,
 
 use super::KeywordIndex;
 use super::index::failed;
+use super::pending::{Pending, Statistics};
 use super::words::{QueryTerms, name_key};
 use crate::{Error, Result};
 
@@ -58,18 +59,22 @@ pub struct KeywordHits {
 impl KeywordIndex {
     /// The first `limit` items that match a query: exact ones, then by tier, BM25 and id.
     pub fn search(&self, query: &str, limit: usize) -> Result<KeywordHits> {
-        let searcher = self.reader.searcher();
+        let (searcher, pending) = self.view();
         let terms = self.terms(query);
-        let some = searcher.search(&self.query(&terms, Occur::Should), &Scores);
-        let some = some.map_err(failed)?;
+        let statistics =
+            Statistics { searcher: &searcher, pending: &pending, text: self.fields.text };
+        let all_words = self.query(&terms, Occur::Should);
+        let some =
+            searcher.search_with_statistics_provider(&all_words, &Scores, &statistics);
+        let some = pending.unchanged(&searcher, some.map_err(failed)?)?;
         let all = match terms.terms().len() {
             0 | 1 => None,
             _ => {
                 let query = self.query(&terms, Occur::Must);
-                Some(searcher.search(&query, &DocSetCollector).map_err(failed)?)
+                Some(documents(&searcher, &pending, &query)?)
             }
         };
-        let exact = self.exact(&searcher, query)?;
+        let exact = self.exact(&searcher, &pending, query)?;
         let mut found: HashMap<DocAddress, Match> =
             exact.iter().map(|&document| (document, (true, Tier::None, 0.0))).collect();
         let counts = (all.as_ref().map_or(some.len(), HashSet::len), some.len());
@@ -78,8 +83,14 @@ impl KeywordIndex {
             let tier = if has_all { Tier::All } else { Tier::Some };
             found.insert(document, (exact.contains(&document), tier, score));
         }
-        let hits = first(&searcher, found, limit)?;
-        Ok(KeywordHits { hits, all: counts.0, some: counts.1 })
+        let mut hits = first(&searcher, found, limit)?;
+        let (changed, more) = pending.matching(&statistics, &terms, query)?;
+        if !changed.is_empty() {
+            hits.extend(changed);
+            sort(&mut hits);
+            hits.truncate(limit);
+        }
+        Ok(KeywordHits { hits, all: counts.0 + more[0], some: counts.1 + more[1] })
     }
 
     fn query(&self, terms: &QueryTerms, occur: Occur) -> BooleanQuery {
@@ -91,14 +102,39 @@ impl KeywordIndex {
     }
 
     /// The documents with this name.
-    fn exact(&self, searcher: &Searcher, query: &str) -> Result<HashSet<DocAddress>> {
+    fn exact(
+        &self,
+        searcher: &Searcher,
+        pending: &Pending,
+        query: &str,
+    ) -> Result<HashSet<DocAddress>> {
         if query.trim().is_empty() {
             return Ok(HashSet::new());
         }
         let term = Term::from_field_u64(self.fields.name, name_key(query));
         let query = TermQuery::new(term, IndexRecordOption::Basic);
-        searcher.search(&query, &DocSetCollector).map_err(failed)
+        documents(searcher, pending, &query)
     }
+}
+
+/// The documents that match a query and were not changed since.
+fn documents(
+    searcher: &Searcher,
+    pending: &Pending,
+    query: &dyn Query,
+) -> Result<HashSet<DocAddress>> {
+    let found = searcher.search(query, &DocSetCollector).map_err(failed)?;
+    let found = found.into_iter().map(|document| (document, ())).collect();
+    let unchanged = pending.unchanged(searcher, found)?;
+    Ok(unchanged.into_iter().map(|(document, ())| document).collect())
+}
+
+/// Sorts hits, best first.
+fn sort(hits: &mut [KeywordHit]) {
+    hits.sort_unstable_by(|a, b| {
+        let (left, right) = ((a.exact, a.tier, a.score), (b.exact, b.tier, b.score));
+        order(&left, &right).then_with(|| a.id.cmp(&b.id))
+    });
 }
 
 /// The first documents by tier, score and id. Only the ids of documents that can be among them are
@@ -125,10 +161,7 @@ fn first(
     for (segment, documents) in by_segment {
         hits.extend(with_ids(searcher.segment_reader(segment), documents)?);
     }
-    hits.sort_unstable_by(|a, b| {
-        let (left, right) = ((a.exact, a.tier, a.score), (b.exact, b.tier, b.score));
-        order(&left, &right).then_with(|| a.id.cmp(&b.id))
-    });
+    sort(&mut hits);
     hits.truncate(limit);
     Ok(hits)
 }

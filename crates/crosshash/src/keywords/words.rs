@@ -30,12 +30,15 @@ pub struct QueryTerms {
     terms: Vec<String>,
 }
 
+/// Words of a query that are searched; those after them are ignored, to bound the time of a query.
+const MAX_TERMS: usize = 256;
+
 impl QueryTerms {
     pub(super) fn new(analysers: &Analysers, query: &str) -> QueryTerms {
         let of = |analyser: &Analyser| {
             let mut terms: Vec<String> = Vec::new();
             analyser.words(query, |_, _, term| {
-                if !terms.iter().any(|known| known == term) {
+                if terms.len() < MAX_TERMS && !terms.iter().any(|known| known == term) {
                     terms.push(term.to_owned());
                 }
             });

@@ -18,7 +18,7 @@
 //! ```
 //!
 //! are computed together in blocks of the queue: one product, one pass, one product for the gradient;
-//! neither S nor theta is stored. Departure: lengths are `sqrt(max(|f|^2, 1e-12))`.
+//! neither S nor theta is stored. Departure: lengths are `max(|f|, 0.01)`.
 
 use burn_tensor::{Tensor, TensorData};
 use crosshash_codes::Labels;

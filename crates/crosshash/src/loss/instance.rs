@@ -14,7 +14,7 @@
 //! those of the rows, transposed.
 //!
 //! A queue of earlier outputs of the other modality adds columns without gradients, as negatives or
-//! positives, for small batches. Departures: rows without a positive are excluded from the mean; lengths are `sqrt(max(|f|^2, 1e-12))`.
+//! positives, for small batches. Departures: rows without a positive are excluded from the mean; lengths are `max(|f|, 0.01)`.
 
 use burn_tensor::{Bool, Tensor};
 
@@ -81,7 +81,9 @@ fn one_way(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{agrees, plain, random, stays_finite, value};
+    use super::super::tests::{
+        agrees, is_bounded_at_zero, plain, random, stays_finite, value,
+    };
     use super::*;
 
     const R: usize = 4;
@@ -173,6 +175,15 @@ mod tests {
         let g = plain(&random(18, 4, R, 1.0), R);
         let loss = instance(f, g, plain(&POSITIVES, 4), TAU, [Some(queue), None]);
         assert!(outputs.grad(&loss.backward()).is_none());
+    }
+
+    #[test]
+    fn short_outputs_have_bounded_gradients() {
+        let g = random(19, 3, R, 1.0);
+        let pairs = [1., 0., 0., 0., 1., 0., 0., 0., 1.];
+        let term = |f| instance(f, plain(&g, R), plain(&pairs, 3), 0.1, [None, None]);
+        // 1 / (length tau), twice at most for a row and its column, a mean over 3 rows.
+        is_bounded_at_zero(R, 2.0 / (0.01 * 0.1 * 3.0), term);
     }
 
     #[test]

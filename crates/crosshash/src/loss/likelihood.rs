@@ -14,10 +14,13 @@
 //! exponential is a polynomial (relative error below 1e-5, near 0 below 3e-7) that the compiler
 //! vectorises.
 
+use burn_tensor::{Tensor, TensorData};
 use crosshash_codes::Labels;
 use rayon::prelude::*;
 
+use super::softplus;
 use crate::gemm::{Factor, accumulate};
+use crate::optimise::floats;
 
 /// Items of the other modality per block.
 const BLOCK: usize = 512;
@@ -48,6 +51,35 @@ pub(crate) fn likelihood(
         gradient.iter_mut().zip(slope).for_each(|(g, s)| *g += s);
     }
     (sum, gradient)
+}
+
+/// `J_1 / (n m)` of a batch of outputs of a graph against n fixed outputs `g` of m items.
+pub(crate) fn likelihood_term(
+    f: Tensor<2>,
+    own: &Labels,
+    g: &[f32],
+    other: &Labels,
+) -> Tensor<1> {
+    let [n, width] = f.dims();
+    let values = floats(f.clone().inner());
+    let (value, slopes) = likelihood(&values, own, g, other, width);
+    let scale = 1.0 / (n.max(1) * other.len().max(1)) as f64;
+    let linear: f64 =
+        values.iter().zip(&slopes).map(|(x, s)| f64::from(*x) * f64::from(*s)).sum();
+    let slopes = Tensor::from_data(TensorData::new(slopes, [n, width]), &f.device());
+    // A linear function with the value and the gradient of the loss.
+    ((f * slopes).sum() + (value - linear)) * scale
+}
+
+/// What SSAH's published code has in place of the likelihood, as a mean over pairs:
+/// `1/2 (S theta - log(1 + e^theta))^2`, S 0.999 for similar pairs.
+pub(crate) fn squared_likelihood(
+    f: Tensor<2>,
+    g: Tensor<2>,
+    similar: Tensor<2>,
+) -> Tensor<1> {
+    let theta = f.matmul(g.transpose()) * 0.5;
+    (similar * 0.999 * theta.clone() - softplus(theta)).square().mean() * 0.5
 }
 
 /// Value and gradient of one block, whose items start at `from`.
@@ -183,6 +215,45 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn the_term_of_a_graph_has_the_same_value_and_gradient() {
+        let (n, m, bits) = (3, 5, 4);
+        let (f, g) = (rows(n, bits, 1.0), rows(m, bits, 0.8));
+        let (own, other) = (labels(n, 3, 1), labels(m, 3, 2));
+        let (value, gradient) = likelihood(&f, &own, &g, &other, bits);
+        let data = TensorData::new(f, [n, bits]);
+        let at = Tensor::<2>::from_data(data, &burn_tensor::Device::flex().autodiff());
+        let at = at.require_grad();
+        let term = likelihood_term(at.clone(), &own, &g, &other);
+        let grads = term.clone().backward();
+        let found: f32 = term.into_scalar();
+        assert!((f64::from(found) - value / 15.0).abs() < 1e-5);
+        for (a, b) in floats(at.grad(&grads).unwrap()).iter().zip(gradient) {
+            assert!((a - b / 15.0).abs() < 1e-6, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn the_squared_form_matches_its_formula() {
+        use super::super::tests::{agrees, plain, random};
+        let g = random(2, 2, 3, 1.0);
+        let similar = [1.0, 0.0, 0.0, 1.0];
+        let twin = |f: &[f64]| {
+            let mut sum = 0.0;
+            for i in 0..2 {
+                for j in 0..2 {
+                    let inner: f64 = (0..3).map(|k| f[i * 3 + k] * g[j * 3 + k]).sum();
+                    let theta = 0.5 * inner;
+                    let off = 0.999 * similar[i * 2 + j] * theta - theta.exp().ln_1p();
+                    sum += 0.5 * off * off;
+                }
+            }
+            sum / 4.0
+        };
+        let term = |f| squared_likelihood(f, plain(&g, 3), plain(&similar, 2));
+        agrees(&random(3, 2, 3, 1.0), 3, term, twin);
     }
 
     #[test]

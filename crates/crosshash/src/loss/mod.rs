@@ -3,39 +3,55 @@
 //! Every term takes the outputs of towers (tensors with gradients) and returns a mean over the batch,
 //! so that step sizes do not depend on the batch size.
 
+mod adversarial;
 mod balance;
 mod classifier;
 mod cosine_likelihood;
+mod cosine_margin;
+mod decorrelation;
+mod focal_hamming;
+mod gradient;
 mod instance;
 mod likelihood;
 mod pair;
 mod quantisation;
 mod queue;
 mod tight_unary;
+mod triplet;
 mod unary;
 
+pub(crate) use adversarial::{judged, least_squares};
 pub(crate) use balance::balance;
 pub(crate) use classifier::classifier;
 pub(crate) use cosine_likelihood::{cosine_likelihood, queue_likelihood};
+pub(crate) use cosine_margin::{cosine_margin, cosine_quantisation};
+pub(crate) use decorrelation::decorrelation;
+pub(crate) use focal_hamming::{Focus, focal_hamming, focal_quantisation};
+pub(crate) use gradient::{reversed, signs, straight_through, straight_through_sign};
 pub(crate) use instance::{QueuedColumns, instance};
-pub(crate) use likelihood::likelihood;
+pub(crate) use likelihood::{likelihood, likelihood_term, squared_likelihood};
 pub(crate) use pair::pair;
 pub(crate) use quantisation::quantisation;
 pub(crate) use queue::OutputQueue;
 pub(crate) use tight_unary::tight_unary;
+pub(crate) use triplet::{Triplets, triplet};
 pub(crate) use unary::unary;
 
 use burn_tensor::{Tensor, activation::log_sigmoid};
 
-/// Lower bound of squared lengths, which keeps square roots differentiable.
+/// Lower bound of squares, which keeps square roots differentiable.
 const TINY: f64 = 1e-12;
+/// Lower bound of the length by which outputs are divided. The gradient of a direction is the inverse of the
+/// length: without a bound, one output near 0 (an item without any feature, e.g. a text without known words,
+/// before the first step) would have a gradient that destroys the tower.
+const SHORT: f64 = 1e-2;
 
-/// The Euclidean length of each row, n x 1.
+/// The Euclidean length of each row, n x 1; at least [`SHORT`].
 fn lengths(rows: Tensor<2>) -> Tensor<2> {
-    rows.square().sum_dim(1).clamp_min(TINY).sqrt()
+    rows.square().sum_dim(1).clamp_min(SHORT * SHORT).sqrt()
 }
 
-/// Each row divided by its length.
+/// Each row divided by its length; shorter rows than [`SHORT`] are divided by that.
 fn unit_rows(rows: Tensor<2>) -> Tensor<2> {
     rows.clone() / lengths(rows)
 }
@@ -101,6 +117,25 @@ mod tests {
             };
             let slope = (shifted(H) - shifted(-H)) / (2.0 * H);
             assert!((gradient[k] - slope).abs() < 1e-7, "{k}: {} {slope}", gradient[k]);
+        }
+    }
+
+    /// Checks that the gradient of a row is at most `limit` long, however short the row is. (It would be the
+    /// inverse of its length otherwise.)
+    pub(super) fn is_bounded_at_zero(
+        columns: usize,
+        limit: f64,
+        term: impl Fn(Tensor<2>) -> Tensor<1>,
+    ) {
+        for scale in [0.0, 1e-9, 1e-6, 1e-3] {
+            let x: Vec<f64> =
+                random(9, 3, columns, 1.0).iter().map(|x| x * scale).collect();
+            let at = leaf(&x, columns);
+            let gradient = at.grad(&term(at.clone()).backward()).unwrap().into_data();
+            for row in gradient.as_slice::<f64>().unwrap().chunks_exact(columns) {
+                let length = row.iter().map(|g| g * g).sum::<f64>().sqrt();
+                assert!(length <= limit, "scale {scale}: gradient of length {length}");
+            }
         }
     }
 

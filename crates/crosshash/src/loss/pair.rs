@@ -6,7 +6,7 @@
 //! L_pair = 1/n sum_i ( 1 - f_i.g_i / (|f_i| |g_i|) )
 //! ```
 //!
-//! Departure: lengths are `sqrt(max(|f|^2, 1e-12))`.
+//! Departure: lengths are `max(|f|, 0.01)`.
 
 use burn_tensor::Tensor;
 
@@ -21,7 +21,7 @@ pub(crate) fn pair(f: Tensor<2>, g: Tensor<2>) -> Tensor<1> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{agrees, plain, random, stays_finite};
+    use super::super::tests::{agrees, is_bounded_at_zero, plain, random, stays_finite};
     use super::*;
 
     const R: usize = 5;
@@ -45,5 +45,11 @@ mod tests {
     fn finite_at_extreme_scales() {
         let other = || Tensor::<2>::ones([3, R], &burn_tensor::Device::flex().autodiff());
         stays_finite(R, |f| pair(f, other()));
+    }
+
+    #[test]
+    fn short_outputs_have_bounded_gradients() {
+        let g = random(23, 3, R, 1.0);
+        is_bounded_at_zero(R, 1.0 / (0.01 * 3.0) + 1e-9, |f| pair(f, plain(&g, R)));
     }
 }

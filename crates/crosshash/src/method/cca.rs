@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::closed_form::{self, Linear, Solution, towers};
 use super::modality_data::pairs;
+use super::range::Range;
 use super::views::{View, covariance, directions, ridged};
 use super::{Begun, Entry, Learning, Method, MethodInfo, ModalityData};
 use crate::Result;
@@ -62,14 +63,18 @@ pub(super) const INFO: MethodInfo = MethodInfo {
     codes: true,
     networks: false,
     rotates: false,
+    steps: 3000,
+    on_features: "",
 };
 
 pub(super) const SECTIONS: &[&str] = &[Settings::SECTION];
+pub(super) const SEARCH: &[Range] = &[Range::log("cca.ridge", 1e-4, 1.0)];
 
 /// CCA.
 pub(super) const ENTRY: Entry = Entry {
     info: INFO,
     sections: SECTIONS,
+    search: SEARCH,
     build: |sections| Ok(Box::new(Cca(sections.read()?))),
 };
 
@@ -93,7 +98,7 @@ pub(super) fn solve_correlated(
         let pairs = pairs(name, training, items)?;
         let config = config.clone();
         Ok(Box::new(move |items, progress| {
-            let found = correlated(ridge, items, &pairs, config.bits().get())?;
+            let (found, _) = correlated(ridge, items, &pairs, config.bits().get())?;
             let loss = f64::NAN;
             let solution = || Solution { towers: towers(&config, items, found), loss };
             Ok(progress(1, 1).then(solution))
@@ -101,32 +106,37 @@ pub(super) fn solve_correlated(
     })
 }
 
-/// The canonical directions of all modalities from their paired items.
-fn correlated(
+/// The canonical directions of all modalities from their paired items, and the mean correlation of every
+/// direction between modalities.
+pub(super) fn correlated(
     ridge: f64,
     items: &[ModalityData],
     pairs: &[Vec<usize>],
     count: usize,
-) -> Result<Vec<Linear>> {
+) -> Result<(Vec<Linear>, Vec<f64>)> {
     let views: Vec<View> = items
         .iter()
         .zip(pairs)
         .map(|(items, chosen)| View::of(items, chosen))
         .collect::<Result<_>>()?;
     let own = |view: &View| ridged(covariance(view, view, None), ridge);
-    let weights = match &views[..] {
+    let (weights, correlations) = match &views[..] {
         [x, y] => {
             let both = covariance(x, y, None);
-            let (weights, _) = canonical(own(x), own(y), &both, count)?;
-            weights.to_vec()
+            let (weights, rho) = canonical(own(x), own(y), &both, count)?;
+            (weights.to_vec(), rho)
         }
         _ => {
             let block = |a: usize, b: usize| covariance(&views[a], &views[b], None);
-            directions(block, views.iter().map(own).collect(), count)?.weights
+            let found = directions(block, views.iter().map(own).collect(), count)?;
+            // The value of a direction is 1 plus the sum of its correlations with the others.
+            let others = (views.len() - 1).max(1) as f64;
+            let mean = |value: &f64| ((value - 1.0) / others).clamp(0.0, 1.0);
+            (found.weights, found.values.iter().map(mean).collect())
         }
     };
     let mean = |(weights, view): (Matrix, &View)| Linear { weights, mean: view.mean() };
-    Ok(weights.into_iter().zip(&views).map(mean).collect())
+    Ok((weights.into_iter().zip(&views).map(mean).collect(), correlations))
 }
 
 /// The directions of the largest correlations of two views, and those correlations.

@@ -30,6 +30,7 @@ pub(super) const ENTRY: Entry = Entry {
         ..cca::INFO
     },
     sections: cca::SECTIONS,
+    search: cca::SEARCH,
     build: |sections| Ok(Box::new(CcaThreeView(sections.read()?))),
 };
 

@@ -40,6 +40,7 @@ pub(crate) struct ClosedForm {
     modalities: Vec<ModalityData>,
     solve: Solve,
     towers: Vec<Tower>,
+    pub(super) unified: bool, // database items have one code for all modalities
 }
 
 /// Prepares the modalities and the solver.
@@ -50,7 +51,12 @@ pub(super) fn begin(
 ) -> Result<Begun> {
     let modalities = ModalityData::every(config, training)?;
     let solve = solver(&modalities)?;
-    Ok(Begun::ClosedForm(ClosedForm { modalities, solve, towers: Vec::new() }))
+    Ok(Begun::ClosedForm(ClosedForm {
+        modalities,
+        solve,
+        towers: Vec::new(),
+        unified: false,
+    }))
 }
 
 impl ClosedForm {
@@ -95,7 +101,8 @@ impl ClosedForm {
         let width = self.towers.first().map_or(0, |tower| tower.shape().bits);
         let modalities = self.modalities.into_iter().zip(self.towers);
         let modalities = modalities.map(|(data, tower)| ModalityModel::new(data, tower));
-        Ok(Model::new(Bits::new(width)?, labels, modalities.collect(), Vec::new()))
+        let model = Model::new(Bits::new(width)?, labels, modalities.collect(), Vec::new());
+        Ok(model.unified(self.unified))
     }
 }
 
@@ -138,7 +145,7 @@ pub(super) fn linear(data: &ModalityData, Linear { weights, mean }: &Linear) -> 
         hidden: 0,
         bits: columns,
         classes: 0,
-        network: None,
+        ..Shape::default()
     };
     let mean = Matrix { columns: mean.len(), values: mean.clone() };
     let bias = mean.matmul(weights);

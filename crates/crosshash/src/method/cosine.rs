@@ -38,6 +38,7 @@ pub(super) const FEATURES: Entry = Entry {
         ..INFO
     },
     sections: &[],
+    search: &[],
     build: |_| Ok(Box::new(Features)),
 };
 
@@ -51,6 +52,7 @@ pub(super) const CORRELATED: Entry = Entry {
         ..INFO
     },
     sections: cca::SECTIONS,
+    search: cca::SEARCH,
     build: |sections| Ok(Box::new(Correlated(sections.read()?))),
 };
 

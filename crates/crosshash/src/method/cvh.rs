@@ -7,11 +7,15 @@
 //! ```
 //!
 //! The mean Hamming distance over all pairs of views, weighted by the similarity W of items and
-//! relaxed. With W = I and two views it is CCA, which most benchmarks use under this name (their common
-//! toolbox multiplies by C_yy instead of its inverse). Here W is the cosine of label vectors, W = Y' Y'^T
-//! with rows of Y' of length 1, scaled to mean degree 1; it is not computed explicitly. Without labels, W = I.
-//! Differences from
-//! the paper: ridge and additional bits as in `cca.rs`; at most as many directions as labels or features
+//! relaxed. Two methods:
+//!
+//! - `cvh-pairs`: W = I, only the pairs are similar. With two views it is CCA. This is what published tables
+//!   call CVH. Their common toolbox (BMC-SDNU) is wrong: it multiplies by C_yy instead of its inverse, and its
+//!   demo does not centre features.
+//! - `cvh`: W is the cosine of label vectors, W = Y' Y'^T with rows of Y' of length 1, scaled to mean degree
+//!   1; it is not computed explicitly. Without labels, W = I.
+//!
+//! Differences from the paper: ridge and additional bits as in `cca.rs`; at most as many directions as labels or features
 //! of the narrowest modality; threshold 0.
 
 use super::cca_three_view::labels;
@@ -24,27 +28,42 @@ use crate::algebra::Matrix;
 use crate::config::Config;
 use crate::data::Training;
 
-/// CVH.
-pub(super) const ENTRY: Entry = Entry {
+/// CVH with the similarity of labels.
+pub(super) const LABELS: Entry = Entry {
     info: MethodInfo {
         name: "cvh",
-        title: "cross-view spectral hashing, similarity of labels or of pairs",
+        title: "cross-view spectral hashing, similarity of labels",
         paper: "Kumar, Udupa: Learning Hash Functions for Cross-View Similarity Search, IJCAI",
         year: 2011,
         ..cca::INFO
     },
     sections: cca::SECTIONS,
-    build: |sections| Ok(Box::new(Cvh(sections.read()?))),
+    search: cca::SEARCH,
+    build: |sections| Ok(Box::new(Cvh { settings: sections.read()?, labels: true })),
+};
+
+/// CVH as in published tables: only pairs are similar.
+pub(super) const PAIRS: Entry = Entry {
+    info: MethodInfo {
+        name: "cvh-pairs",
+        title: "cross-view spectral hashing, similarity of pairs (CVH of published tables)",
+        ..LABELS.info
+    },
+    build: |sections| Ok(Box::new(Cvh { settings: sections.read()?, labels: false })),
+    ..LABELS
 };
 
 #[derive(Debug)]
-struct Cvh(cca::Settings);
+struct Cvh {
+    settings: cca::Settings,
+    labels: bool,
+}
 
 impl Method for Cvh {
     fn begin(&self, config: &Config, training: &Training<'_>) -> Result<Begun> {
-        let ridge = self.0.ridge;
+        let (ridge, by_labels) = (self.settings.ridge, self.labels);
         closed_form::begin(config, training, |items| {
-            let pairs = pairs(ENTRY.info.name, training, items)?;
+            let pairs = pairs(config.method().name, training, items)?;
             let config = config.clone();
             Ok(Box::new(move |items, progress| {
                 let views: Vec<View> = items
@@ -52,7 +71,11 @@ impl Method for Cvh {
                     .zip(&pairs)
                     .map(|(items, chosen)| View::of(items, chosen))
                     .collect::<Result<_>>()?;
-                let similarity = Similarity::of(&items[0], &pairs[0])?;
+                let similarity = if by_labels {
+                    Similarity::of(&items[0], &pairs[0])?
+                } else {
+                    Similarity { factor: None }
+                };
                 let own = |view: &View| ridged(covariance(view, view, None), ridge);
                 let own: Vec<Matrix> = views.iter().map(own).collect();
                 // W has at most as many directions as there are labels or features of the

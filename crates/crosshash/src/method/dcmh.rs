@@ -27,6 +27,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 use super::modality_data::pairs;
+use super::range::Range;
 use super::{Begun, Entry, Learning, Method, MethodInfo, ModalityData};
 use crate::checkpoint::Arrays;
 use crate::config::{Config, Settings as _, check};
@@ -85,12 +86,19 @@ pub(super) const INFO: MethodInfo = MethodInfo {
     codes: true,
     networks: false,
     rotates: false,
+    steps: 3000,
+    on_features: "",
 };
 
 /// DCMH.
 pub(super) const ENTRY: Entry = Entry {
     info: INFO,
     sections: &[Settings::SECTION],
+    search: &[
+        Range::log("dcmh.learning_rate", 0.03, 3.0),
+        Range::log("dcmh.gamma", 0.01, 10.0),
+        Range::log("dcmh.eta", 1e-5, 0.01),
+    ],
     build: |sections| Ok(Box::new(Dcmh(sections.read()?))),
 };
 
@@ -234,6 +242,10 @@ impl Objective for PairwiseObjective {
 
     fn learning_rate(&self, epoch: usize) -> f64 {
         f64::from(self.sgd(epoch).rate)
+    }
+
+    fn rate_key(&self) -> &'static str {
+        "dcmh.learning_rate"
     }
 
     fn flush(&mut self) {

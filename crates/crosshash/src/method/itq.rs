@@ -60,6 +60,7 @@ pub(super) const ENTRY: Entry = Entry {
         ..cca::INFO
     },
     sections: &[Settings::SECTION],
+    search: &[],
     build: |sections| Ok(Box::new(Itq(sections.read()?))),
 };
 

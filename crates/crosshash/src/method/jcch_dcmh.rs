@@ -7,7 +7,7 @@
 //! ```
 //!
 //! `epochs` counts both phases. Differences: the paper does not state DCMH's learning rate after the start
-//! (`dcmh.learning_rate`; 0.003, a hundredth of the learning rate of DCMH alone, preserves the result of JCCH);
+//! (`dcmh.learning_rate`; 0.02 here, because the 0.3 of DCMH alone destroys the result of JCCH);
 //! the learning rate of JCCH decreases within its own epochs; outputs are scaled once so that their mean square is 1,
 //! the length that DCMH pulls to, because JCCH's are as long as its centres (this changes no code);
 //! the best epoch by validation may be one of JCCH's.
@@ -15,6 +15,7 @@
 use super::dcmh::{self, PairwiseObjective};
 use super::jcch::{self, Jcch, JcchObjective};
 use super::modality_data::pairs;
+use super::range::{LEARNING_RATE, Range};
 use super::{Begun, Entry, Method, MethodInfo, ModalityData};
 use crate::checkpoint::Arrays;
 use crate::config::{Config, Settings as _};
@@ -36,9 +37,17 @@ pub(super) const ENTRY: Entry = Entry {
         ..dcmh::INFO
     },
     sections: &[jcch::Settings::SECTION, dcmh::Settings::SECTION],
+    search: &[
+        LEARNING_RATE,
+        Range::log("jcch.lambda", 0.0002, 0.05),
+        Range::log("dcmh.learning_rate", 0.002, 0.2),
+        Range::log("dcmh.gamma", 0.01, 10.0),
+    ],
     build: |sections| {
         let jcch = Jcch { settings: sections.read()?, coefficients: Kind::Auto };
-        Ok(Box::new(JcchDcmh { jcch, dcmh: sections.read()? }))
+        let dcmh = sections
+            .read_or(dcmh::Settings { learning_rate: 0.02, ..dcmh::Settings::default() })?;
+        Ok(Box::new(JcchDcmh { jcch, dcmh }))
     },
 };
 
@@ -123,6 +132,10 @@ impl Objective for Chain {
 
     fn learning_rate(&self, epoch: usize) -> f64 {
         self.now().map_or(f64::NAN, |now| now.learning_rate(epoch))
+    }
+
+    fn rate_key(&self) -> &'static str {
+        self.now().map_or("learning_rate", Objective::rate_key)
     }
 
     fn flush(&mut self) {

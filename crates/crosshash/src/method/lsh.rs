@@ -37,6 +37,7 @@ pub(super) const ENTRY: Entry = Entry {
         ..cca::INFO
     },
     sections: &[],
+    search: &[],
     build: |_| Ok(Box::new(Lsh)),
 };
 

@@ -4,12 +4,24 @@
 //! [`METHODS`] is the registry: the command line, `crosshash methods`, comparisons and the
 //! conformance test iterate over it. To add a method: one file here, one entry in the table.
 
+mod acmr;
+mod adah;
+mod batchwise;
 pub mod cca;
+mod cca_itq;
 mod cca_three_view;
+mod chn;
 mod closed_form;
+mod cmhh;
+mod cnnbh;
 mod cosine;
 mod cvh;
+mod cyc_dgh;
 mod dcmh;
+mod deep;
+mod domains;
+mod dsh;
+mod gdh;
 pub(crate) mod itq;
 pub(crate) mod jcch;
 mod jcch_dcmh;
@@ -17,13 +29,20 @@ pub(crate) mod jcch_plus;
 mod lsh;
 mod modality_data;
 mod pca;
+mod prdh;
+mod range;
 mod scdh;
 mod seph;
 mod sign;
+mod ssah;
+#[cfg(test)]
+mod test_data;
+mod tuch;
 mod views;
 
 pub(crate) use closed_form::ClosedForm;
 pub(crate) use modality_data::ModalityData;
+pub use range::{Range, Values, trial_settings};
 
 use crate::config::{Config, Sections};
 use crate::data::Training;
@@ -38,9 +57,22 @@ pub static METHODS: &[Entry] = &[
     scdh::ENTRY,
     dcmh::ENTRY,
     jcch_dcmh::ENTRY,
+    prdh::ENTRY,
+    ssah::ENTRY,
+    adah::ENTRY,
+    dsh::ENTRY,
+    gdh::ENTRY,
+    cnnbh::ENTRY,
+    chn::ENTRY,
+    cmhh::ENTRY,
+    acmr::ENTRY,
+    tuch::ENTRY,
+    cyc_dgh::ENTRY,
     cca::ENTRY,
+    cca_itq::ENTRY,
     cca_three_view::ENTRY,
-    cvh::ENTRY,
+    cvh::LABELS,
+    cvh::PAIRS,
     seph::KM,
     seph::RND,
     lsh::ENTRY,
@@ -58,6 +90,8 @@ pub struct Entry {
     pub info: MethodInfo,
     /// The sections of a configuration that it reads.
     pub sections: &'static [&'static str],
+    /// The settings that a comparison searches.
+    pub search: &'static [Range],
     /// Reads its sections.
     pub(crate) build: fn(&mut Sections) -> Result<Box<dyn Method>>,
 }
@@ -91,6 +125,10 @@ pub struct MethodInfo {
     pub networks: bool,
     /// Whether its outputs are rotated after training where validation improves.
     pub rotates: bool,
+    /// Steps of a training of few items, if the number of epochs is not given.
+    pub steps: usize,
+    /// What differs from the paper on feature vectors, in a few words; empty if nothing does.
+    pub on_features: &'static str,
 }
 
 /// How a method learns.

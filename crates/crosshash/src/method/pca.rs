@@ -29,6 +29,7 @@ pub(super) const ENTRY: Entry = Entry {
         ..cca::INFO
     },
     sections: &[],
+    search: &[],
     build: |_| Ok(Box::new(Pca)),
 };
 

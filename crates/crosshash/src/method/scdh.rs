@@ -22,6 +22,7 @@ pub(super) const ENTRY: Entry = Entry {
         ..jcch::INFO
     },
     sections: jcch::SECTIONS,
+    search: jcch::SEARCH,
     build: |sections| {
         Ok(Box::new(Jcch { settings: sections.read()?, coefficients: Kind::Auto }))
     },

@@ -31,6 +31,7 @@ pub(super) const ENTRY: Entry = Entry {
         ..cca::INFO
     },
     sections: &[],
+    search: &[],
     build: |_| Ok(Box::new(Sign)),
 };
 

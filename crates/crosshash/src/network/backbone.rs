@@ -9,11 +9,22 @@ use crosshash_features::backbone::{
 use crosshash_features::picture::Preprocessing;
 use crosshash_features::{Error, Result};
 
-use super::{Network, named};
+use super::{Network, efficientnet_lite, named};
 
 /// The native networks, as backbones.
-pub static BACKBONES: Table =
-    &[&ALEXNET, &ALEXNET_CONV, &VGG16, &RESNET18, &RESNET50, &SE_RESNEXT101];
+pub static BACKBONES: Table = &[
+    &efficientnet_lite::LITE0,
+    &efficientnet_lite::LITE1,
+    &efficientnet_lite::LITE2,
+    &efficientnet_lite::LITE3,
+    &efficientnet_lite::LITE4,
+    &ALEXNET,
+    &ALEXNET_CONV,
+    &VGG16,
+    &RESNET18,
+    &RESNET50,
+    &SE_RESNEXT101,
+];
 
 static ALEXNET: BackboneInfo = BackboneInfo {
     name: "alexnet",

@@ -14,6 +14,7 @@
 mod alexnet;
 mod backbone;
 mod conv4;
+mod efficientnet_lite;
 mod layer;
 mod resnet;
 mod run;

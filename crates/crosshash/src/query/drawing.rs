@@ -6,6 +6,8 @@
 use serde::{Deserialize, Serialize};
 use tiny_skia::{FillRule, LineCap, LineJoin, Mask, PathBuilder, Stroke, Transform};
 
+use crosshash_codes::Cancel;
+
 use crate::data::Raster;
 use crate::{Error, Result};
 
@@ -15,6 +17,8 @@ const SIDE: usize = 256;
 const MARGIN: f32 = 8.0;
 /// Half the width of a line.
 const HALF: f32 = 5.0;
+/// Segments of a stroke that are drawn together.
+const PIECE: usize = 64;
 /// The most points of a drawing.
 const MAX_POINTS: usize = 20_000;
 
@@ -32,9 +36,9 @@ pub struct Drawing {
 
 impl Drawing {
     /// The drawing as a PNG file.
-    pub fn to_png(&self) -> Result<Vec<u8>> {
+    pub fn to_png(&self, cancel: &Cancel) -> Result<Vec<u8>> {
         self.check()?;
-        Ok(Raster::new(SIDE, 1, self.draw()).to_png()?)
+        Ok(Raster::new(SIDE, 1, self.draw(cancel)?).to_png()?)
     }
 
     fn check(&self) -> Result<()> {
@@ -60,7 +64,7 @@ impl Drawing {
         Ok(())
     }
 
-    fn draw(&self) -> Vec<u8> {
+    fn draw(&self, cancel: &Cancel) -> Result<Vec<u8>> {
         let points = || self.strokes.iter().flatten();
         let bound = |axis: usize| {
             points().fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), p| {
@@ -79,12 +83,16 @@ impl Drawing {
             ]
         };
         let strokes = self.strokes.iter().map(|stroke| stroke.iter().map(place).collect());
-        rasterise(strokes)
+        rasterise(strokes, cancel)
     }
 }
 
-/// Black lines with round ends on white; a stroke of one point is a dot.
-fn rasterise(strokes: impl Iterator<Item = Vec<[f32; 2]>>) -> Vec<u8> {
+/// Black lines with round ends on white; a stroke of one point is a dot. A long stroke is drawn in
+/// pieces that overlap in a point: the time for an outline grows with the square of its length.
+fn rasterise(
+    strokes: impl Iterator<Item = Vec<[f32; 2]>>,
+    cancel: &Cancel,
+) -> Result<Vec<u8>> {
     let pen = Stroke {
         width: 2.0 * HALF,
         line_cap: LineCap::Round,
@@ -93,9 +101,11 @@ fn rasterise(strokes: impl Iterator<Item = Vec<[f32; 2]>>) -> Vec<u8> {
     };
     #[expect(clippy::cast_possible_truncation, reason = "a small constant")]
     let ink = Mask::new(SIDE as u32, SIDE as u32);
-    let Some(mut ink) = ink else { return vec![255; SIDE * SIDE] };
-    for stroke in strokes {
-        let [first, rest @ ..] = &stroke[..] else { continue };
+    let Some(mut ink) = ink else { return Ok(vec![255; SIDE * SIDE]) };
+    let strokes: Vec<Vec<[f32; 2]>> = strokes.collect();
+    for piece in strokes.iter().flat_map(|stroke| pieces(stroke)) {
+        let [first, rest @ ..] = piece else { continue };
+        cancel.check()?;
         let mut line = PathBuilder::new();
         line.move_to(first[0], first[1]);
         rest.iter().for_each(|point| line.line_to(point[0], point[1]));
@@ -107,7 +117,13 @@ fn rasterise(strokes: impl Iterator<Item = Vec<[f32; 2]>>) -> Vec<u8> {
             ink.fill_path(&outline, FillRule::Winding, true, Transform::identity());
         }
     }
-    ink.data().iter().map(|cover| 255 - cover).collect()
+    Ok(ink.data().iter().map(|cover| 255 - cover).collect())
+}
+
+/// The pieces of a stroke; each begins where the one before it ends.
+fn pieces(stroke: &[[f32; 2]]) -> impl Iterator<Item = &[[f32; 2]]> {
+    let starts = (0..stroke.len().saturating_sub(1).max(1)).step_by(PIECE);
+    starts.filter_map(|start| stroke.get(start..(start + PIECE + 1).min(stroke.len())))
 }
 
 #[cfg(test)]
@@ -122,7 +138,9 @@ mod tests {
     #[test]
     fn lines_are_scaled_to_the_full_width() {
         let at = |dx: f32, dy: f32| {
-            drawing(&[&[[10.0 + dx, 20.0 + dy], [110.0 + dx, 20.0 + dy]]]).draw()
+            drawing(&[&[[10.0 + dx, 20.0 + dy], [110.0 + dx, 20.0 + dy]]])
+                .draw(&Cancel::default())
+                .unwrap()
         };
         let pixels = at(0.0, 0.0);
         assert_eq!(pixels, at(150.0, 99.0), "the position on the canvas does not matter");
@@ -136,9 +154,10 @@ mod tests {
 
     #[test]
     fn edges_are_smooth_and_dots_stay_small() {
-        let pixels = drawing(&[&[[0.0, 0.0], [100.0, 71.0]]]).draw();
+        let pixels =
+            drawing(&[&[[0.0, 0.0], [100.0, 71.0]]]).draw(&Cancel::default()).unwrap();
         assert!(pixels.iter().any(|&p| (20..235).contains(&p)), "grey pixels at the edges");
-        let dot = drawing(&[&[[5.0, 5.0]]]).draw();
+        let dot = drawing(&[&[[5.0, 5.0]]]).draw(&Cancel::default()).unwrap();
         let ink = dot.iter().filter(|&&p| p < 128).count();
         assert!((60..120).contains(&ink), "{ink}");
     }
@@ -150,7 +169,7 @@ mod tests {
             [[30.0, 40.0], [200.0, 60.0], [60.0, 150.0], [60.0, 150.0], [220.0, 230.0]];
         let crossing = [[40.0, 200.0], [210.0, 30.0]];
         let strokes = [zigzag.to_vec(), crossing.to_vec(), vec![[128.0, 20.0]]];
-        let pixels = rasterise(strokes.clone().into_iter());
+        let pixels = rasterise(strokes.clone().into_iter(), &Cancel::default()).unwrap();
         let distance = |x: f32, y: f32, a: [f32; 2], b: [f32; 2]| {
             let (dx, dy) = (b[0] - a[0], b[1] - a[1]);
             let square = (dx * dx + dy * dy).max(f32::MIN_POSITIVE);
@@ -174,11 +193,43 @@ mod tests {
 
     #[test]
     fn invalid_drawings_are_rejected() {
-        assert!(drawing(&[]).to_png().is_err());
-        assert!(drawing(&[&[[f32::NAN, 0.0]]]).to_png().is_err());
-        assert!(drawing(&[&[[1e30, 0.0]]]).to_png().is_err());
-        assert!(drawing(&[&vec![[0.0, 0.0]; MAX_POINTS + 1]]).to_png().is_err());
+        assert!(drawing(&[]).to_png(&Cancel::default()).is_err());
+        assert!(drawing(&[&[[f32::NAN, 0.0]]]).to_png(&Cancel::default()).is_err());
+        assert!(drawing(&[&[[1e30, 0.0]]]).to_png(&Cancel::default()).is_err());
+        assert!(
+            drawing(&[&vec![[0.0, 0.0]; MAX_POINTS + 1]])
+                .to_png(&Cancel::default())
+                .is_err()
+        );
         let flat = Drawing { width: 0.0, ..drawing(&[&[[0.0, 0.0]]]) };
-        assert!(flat.to_png().is_err());
+        assert!(flat.to_png(&Cancel::default()).is_err());
+    }
+
+    /// Segments across the whole canvas, as many as are allowed: less than a second, where one
+    /// outline took tens of seconds.
+    #[test]
+    fn the_largest_drawing_takes_little_time() {
+        let point = |k: usize| [(k * 7919 % 1000) as f32, (k * 104_729 % 997) as f32];
+        let wild: Vec<[f32; 2]> = (0..MAX_POINTS).map(point).collect();
+        let started = std::time::Instant::now();
+        let pixels = drawing(&[&wild]).draw(&Cancel::default()).unwrap();
+        assert!(pixels.iter().filter(|&&p| p < 128).count() > SIDE * SIDE / 2);
+        assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+        let cancel = Cancel::default();
+        cancel.cancel();
+        assert!(drawing(&[&wild]).draw(&cancel).is_err());
+    }
+
+    #[test]
+    fn pieces_of_a_stroke_overlap() {
+        let stroke: Vec<[f32; 2]> = (0..=2 * PIECE).map(|k| [k as f32, 0.0]).collect();
+        let lengths: Vec<usize> = pieces(&stroke).map(<[_]>::len).collect();
+        assert_eq!(lengths, [PIECE + 1, PIECE + 1]);
+        assert_eq!(pieces(&stroke).nth(1).unwrap()[0], stroke[PIECE]);
+        assert_eq!(pieces(&stroke[..1]).count(), 1);
+        assert_eq!(
+            pieces(&stroke[..PIECE + 2]).map(<[_]>::len).collect::<Vec<_>>(),
+            [PIECE + 1, 2]
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crosshash_codes::Codes;
+use crosshash_codes::{Cancel, Codes};
 use rayon::prelude::*;
 
 use super::spelling::Spelling;
@@ -10,7 +10,8 @@ use super::{QueryInput, QueryKind};
 use crate::backbone::{self, FeatureSource, InputKind, Loaded, Weights};
 use crate::data::{Dense, Features, Pictures, Sparse};
 use crate::encode::{Encoder as _, signs};
-use crate::picture::{self, Limits, Picture};
+use crate::isolate::Decoder;
+use crate::picture::Limits;
 use crate::{Error, Model, Result, RunDir};
 
 /// Encodes queries with a trained model: texts, pictures, drawings and feature vectors.
@@ -35,6 +36,7 @@ pub struct QueryEncoder {
     modalities: Vec<ModalityInput>,
     pub(super) centres: Option<Codes>,
     limits: Limits,
+    decoder: Decoder,
 }
 
 /// How the queries of one modality become features.
@@ -97,7 +99,15 @@ impl QueryEncoder {
             [] => None,
             values => Some(signs(model.bits(), values)?),
         };
-        Ok(QueryEncoder { model, modalities, centres, limits: Limits::default() })
+        let (limits, decoder) = (Limits::default(), Decoder::default());
+        Ok(QueryEncoder { model, modalities, centres, limits, decoder })
+    }
+
+    /// With another decoder of pictures than the default one.
+    #[must_use]
+    pub fn with_decoder(mut self, decoder: Decoder) -> QueryEncoder {
+        self.decoder = decoder;
+        self
     }
 
     /// With other limits for the size of pictures.
@@ -126,19 +136,28 @@ impl QueryEncoder {
         input: QueryInput,
     ) -> Result<EncodedQuery> {
         let modality = self.select_modality(modality, input.kind())?;
-        self.encode_features(modality, self.features(modality, input)?)
+        let features = self.features(modality, input, &Cancel::default())?;
+        self.encode_features(modality, features)
     }
 
     /// The features of one query: the first half of [`encode`](QueryEncoder::encode).
-    pub fn features(&self, modality: &str, input: QueryInput) -> Result<Features> {
+    pub fn features(
+        &self,
+        modality: &str,
+        input: QueryInput,
+        cancel: &Cancel,
+    ) -> Result<Features> {
         if !self.accepts(modality, input.kind()) {
             return Err(self.refuse(modality, input.kind()));
         }
         match input {
             QueryInput::Text(text) => self.texts(modality, &[text]),
-            QueryInput::Picture(file) => self.pictures(modality, vec![file]),
+            QueryInput::Picture(file) => {
+                self.decoded(modality, vec![file], &self.decoder, cancel)
+            }
             QueryInput::Drawing(drawing) => {
-                self.pictures(modality, vec![drawing.to_png()?])
+                let file = drawing.to_png(cancel)?;
+                self.decoded(modality, vec![file], &Decoder::in_process(), cancel)
             }
             QueryInput::Features(values) => self.vector(modality, values),
         }
@@ -178,17 +197,37 @@ impl QueryEncoder {
 
     /// Picture files as features of a modality.
     pub fn pictures(&self, modality: &str, files: Vec<Vec<u8>>) -> Result<Features> {
+        self.decoded(modality, files, &self.decoder, &Cancel::default())
+    }
+
+    fn decoded(
+        &self,
+        modality: &str,
+        files: Vec<Vec<u8>>,
+        decoder: &Decoder,
+        cancel: &Cancel,
+    ) -> Result<Features> {
         if matches!(self.modality(modality)?.backbone, InputBackbone::Own) {
             return Ok(Features::Pictures(Pictures::in_memory(files)));
         }
         let loaded = self.loaded(modality, QueryKind::Picture)?;
-        let decode = |(k, file): (usize, &Vec<u8>)| -> Result<Picture> {
-            picture::decode(file, &self.limits)
-                .map_err(|err| Error::content(format!("picture {}: {err}", k + 1)))
+        let (backbone, limits) = (loaded.backbone(), &self.limits);
+        let each = |(k, file): (usize, &Vec<u8>)| -> Result<Vec<f32>> {
+            let values = match backbone.preprocessing() {
+                Some(input) => decoder.decode_for(file, limits, input, cancel),
+                None => decoder
+                    .decode(file, limits, cancel)
+                    .and_then(|picture| backbone.pictures(&[picture])),
+            };
+            values.map_err(|err| Error::content(format!("picture {}: {err}", k + 1)))
         };
-        let pictures: Vec<Picture> =
-            files.par_iter().enumerate().map(decode).collect::<Result<_>>()?;
-        let rows = loaded.backbone().pictures(&pictures)?;
+        let values: Vec<Vec<f32>> =
+            files.par_iter().enumerate().map(each).collect::<Result<_>>()?;
+        let values = values.concat();
+        let rows = match backbone.preprocessing() {
+            Some(_) => backbone.inputs(&values, files.len())?,
+            None => values,
+        };
         dense(loaded, rows)
     }
 

@@ -6,7 +6,10 @@ use crate::data::{Analyser, Analysis, Vocabulary};
 use crate::encode::Encoder as _;
 use crate::prepare::Preparation;
 
-/// The words of a text query. A word is known if its term is in the vocabulary of the modality; an
+/// Words of a text that are reported, known and unknown; those after them are not looked up.
+const MAX_WORDS: usize = 64;
+
+/// The words of a text query: the first ones of a long text. A word is known if its term is in the vocabulary of the modality; an
 /// unknown word may still be encoded, by its character n-grams. Stop words and words that the analyser
 /// removes are neither.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,10 +39,12 @@ impl QueryEncoder {
         Analyser::new(vocabulary.analysis()).words(text, |word, _, term| {
             let word = word.to_owned();
             if vocabulary.contains(term) {
-                if !words.known.contains(&word) {
+                if words.known.len() < MAX_WORDS && !words.known.contains(&word) {
                     words.known.push(word);
                 }
-            } else if words.unknown.iter().all(|known| known.word != word) {
+            } else if words.unknown.len() < MAX_WORDS
+                && words.unknown.iter().all(|known| known.word != word)
+            {
                 words.unknown.push(UnknownWord { word, similar: spelling.similar(term) });
             }
         });

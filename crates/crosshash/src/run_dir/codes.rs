@@ -8,7 +8,7 @@ use crosshash_codes::{Outputs, npy, read};
 
 use super::{CODES, RunDir};
 use crate::data::{Dataset, Split, View, no_labels};
-use crate::encode::{Encoder, signs};
+use crate::encode::{Encoder, database_outputs, signs};
 use crate::evaluate::Coded;
 use crate::{Error, Result};
 
@@ -67,8 +67,8 @@ impl CodedModality {
         let offset = queries.len();
         let bits = encoder.bits();
         let query_reals = encoder.outputs(modality, queries.features(), progress)?;
-        let database_reals = encoder
-            .outputs(modality, database.features(), &|done| progress(offset + done))?;
+        let done = |done: usize| progress(offset + done);
+        let database_reals = database_outputs(encoder, dataset, split, modality, &done)?;
         Ok(CodedModality {
             query_ids: ids(&queries),
             database_ids: ids(&database),
@@ -118,6 +118,7 @@ impl RunDir {
 
     /// Saves the codes and outputs of a modality.
     pub fn save_codes(&self, coded: &CodedModality) -> Result<()> {
+        self.unseal()?;
         fs_err::create_dir_all(self.path.join(CODES))?;
         for subset in [Subset::Query, Subset::Database] {
             coded.file(subset).write(&self.codes_path(subset, &coded.coded.name))?;
@@ -134,11 +135,13 @@ impl RunDir {
 
     /// Loads the codes of a modality.
     pub fn codes(&self, subset: Subset, modality: &str) -> Result<CodeFile> {
+        self.check(&format!("{CODES}/{}.{modality}.codes", subset.name()))?;
         Ok(CodeFile::read(&self.codes_path(subset, modality))?)
     }
 
     /// Loads the outputs of a modality; `None` for a run of an earlier version, which has none.
     pub fn outputs(&self, subset: Subset, modality: &str) -> Result<Option<Outputs>> {
+        self.check(&format!("{CODES}/{}.{modality}.{OUTPUTS}", subset.name()))?;
         let path = self.outputs_path(subset, modality);
         if !path.exists() {
             return Ok(None);
@@ -168,9 +171,13 @@ impl RunDir {
         let mut names = Vec::new();
         for entry in fs_err::read_dir(&folder)? {
             let name = entry?.file_name().to_string_lossy().into_owned();
-            let name = name.strip_prefix("query.").and_then(|n| n.strip_suffix(".codes"));
-            names.extend(name.map(str::to_owned));
+            let name = ["query.", "database."].iter().find_map(|start| {
+                name.strip_prefix(start)?.strip_suffix(".codes").map(str::to_owned)
+            });
+            names.extend(name);
         }
+        // A modality whose files are missing is an error, not a shorter list.
+        names.extend(self.sealed_modalities()?.into_iter().flatten());
         if names.is_empty() {
             return Err(Error::content(format!(
                 "{} contains no codes: train again",
@@ -178,6 +185,7 @@ impl RunDir {
             )));
         }
         names.sort_unstable();
+        names.dedup();
         let load = |subset: Subset, name: &str| -> Result<_> {
             let file = self.codes(subset, name)?;
             let labels = match file.labels {

@@ -10,14 +10,16 @@
 //! | `report.json` | [`RunReport`]: data, split, evaluation |
 //! | `convergence.svg` | plot of the history |
 //! | `checkpoint.safetensors` | state of an unfinished training |
+//! | `checksums.json` | checksums of the files above, of a finished run (`seal.rs`) |
 //! | `serve/` | files of the HTTP service |
 //!
-//! Every file is written atomically: it is complete or absent.
+//! Every file is written atomically: it is complete or absent. Files of a finished run are compared
+//! with their checksums when they are read.
 
 mod codes;
-mod complete;
 mod history;
 mod report;
+mod seal;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -27,9 +29,9 @@ use crosshash_codes::write::atomically;
 use serde::{Deserialize, Serialize};
 
 pub use codes::{CodedModality, Subset};
-pub use complete::{CompleteProgress, FinishedTraining};
 pub use history::HistoryTable;
-pub use report::{DirectionReport, RunReport};
+pub use report::{DirectionReport, RunReport, Suggestion};
+pub use seal::FileState;
 
 use crate::model::{MODEL_JSON, MODEL_WEIGHTS};
 use crate::{Config, Error, Model, Result};
@@ -112,6 +114,7 @@ impl RunDir {
     }
 
     fn check_version(&self) -> Result<()> {
+        self.check(LAYOUT)?;
         let path = self.path.join(LAYOUT);
         if !path.is_file() {
             return Err(Error::content(format!(
@@ -166,6 +169,7 @@ impl RunDir {
 
     /// The configuration as TOML.
     pub fn config_text(&self) -> Result<String> {
+        self.check(CONFIG)?;
         Ok(fs_err::read_to_string(self.path.join(CONFIG))?)
     }
 
@@ -183,16 +187,20 @@ impl RunDir {
                 self.path.display()
             )));
         }
+        self.check(MODEL_JSON)?;
+        self.check(MODEL_WEIGHTS)?;
         Model::load(&self.path)
     }
 
     /// Saves the model.
     pub fn save_model(&self, model: &Model) -> Result<()> {
+        self.unseal()?;
         model.save(&self.path)
     }
 
     /// Loads the report.
     pub fn report(&self) -> Result<RunReport> {
+        self.check(REPORT)?;
         let path = self.path.join(REPORT);
         serde_json::from_slice(&fs_err::read(&path)?)
             .map_err(|err| Error::content(format!("not a report: {err}")).at(&path))
@@ -208,6 +216,7 @@ impl RunDir {
 
     /// Loads the history of the epochs.
     pub fn history(&self) -> Result<HistoryTable> {
+        self.check(HISTORY)?;
         let path = self.path.join(HISTORY);
         HistoryTable::parse(&fs_err::read_to_string(&path)?).map_err(|err| err.at(&path))
     }
@@ -245,12 +254,12 @@ impl RunDir {
         self.path.join(SERVICE)
     }
 
-    /// The files that change when the run is trained again: model and codes, and the report if
-    /// `with_report`; sorted by path.
+    /// The files that change when the run is trained again: model and codes, and report and
+    /// checksums if `with_report`; sorted by path.
     pub fn stamps(&self, with_report: bool) -> Vec<FileStamp> {
         let mut files = vec![self.path.join(MODEL_JSON), self.path.join(MODEL_WEIGHTS)];
         if with_report {
-            files.push(self.path.join(REPORT));
+            files.extend([self.path.join(REPORT), self.path.join(seal::SEAL)]);
         }
         if let Ok(listing) = fs_err::read_dir(self.path.join(CODES)) {
             files.extend(listing.filter_map(|entry| Some(entry.ok()?.path())));
@@ -265,6 +274,7 @@ impl RunDir {
     }
 
     fn write(&self, name: &str, text: &str) -> Result<()> {
+        self.unseal()?;
         let path = self.path.join(name);
         atomically(&path, |out| Ok(out.write_all(text.as_bytes())?))?;
         Ok(())

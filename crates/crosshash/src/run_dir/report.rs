@@ -44,6 +44,18 @@ pub struct RunReport {
     /// Distances of nearest items, by which weak results are recognised; empty without validation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nearest: Vec<NearestDistances>,
+    /// Queries that find the right items, by the model of the run; empty for runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suggestions: Vec<Suggestion>,
+}
+
+/// A query that finds the right items (`suggest.rs`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suggestion {
+    /// The modality of the text.
+    pub modality: String,
+    /// The text.
+    pub text: String,
 }
 
 /// The evaluation of one direction, as saved.
@@ -91,6 +103,33 @@ impl DirectionReport {
     /// R@10 of pairs by Hamming distance.
     pub fn recall_of_pairs(&self) -> Option<f64> {
         self.report["known_item"]["r10"].as_f64()
+    }
+
+    /// What a user notices, beside MAP: name and value of every metric that was measured. Recall of pairs and
+    /// typed words by Hamming distance, MAP by real outputs, and how well the codes of the database use
+    /// their bits.
+    pub fn user_metrics(&self) -> Vec<(&'static str, f64)> {
+        let report = &self.report;
+        let map = |ranking: &str| {
+            let all = report["rankings"].as_array().map_or(&[][..], Vec::as_slice);
+            all.iter().find(|one| one["ranking"] == ranking)?["map"].as_f64()
+        };
+        let health = &report["database_health"];
+        let distinct = health["unique_codes"].as_f64().zip(health["codes"].as_f64());
+        let all = [
+            ("recall_at_1", report["known_item"]["r1"].as_f64()),
+            ("recall_at_5", report["known_item"]["r5"].as_f64()),
+            ("recall_at_10", report["known_item"]["r10"].as_f64()),
+            ("median_rank", report["known_item"]["median_rank"].as_f64()),
+            ("words_p5", report["words"]["p5_possible"].as_f64()),
+            ("words_unseen_p5", report["words_unseen"]["p5_possible"].as_f64()),
+            ("map_asymmetric", map("asymmetric")),
+            ("map_real", map("cosine")),
+            ("distinct_codes", distinct.map(|(unique, all)| unique / all.max(1.0))),
+            ("constant_bits", health["constant_bits"].as_f64()),
+            ("bit_entropy", health["bit_entropy"].as_f64()),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
 
     /// MAP of a random ranking.

@@ -2,8 +2,13 @@
 //!
 //! ```text
 //! h = relu(x W_1 + b_1)            `hidden` units; h = x in a linear tower
+//! h <- relu(h W + b)               up to two further layers (`inner`)
 //! [ f | z ] = h W_2 + b_2          hash layer without activation | classifier
 //! ```
+//!
+//! Hidden units can be hyperbolic tangents, and those of the first layer can be gated (`unit.rs`).
+//! Further hidden layers and such units occur in models only: networks of this kind are trained as
+//! `mlp.rs`, with Adam, and become towers afterwards.
 //!
 //! Both heads are columns of one matrix: one product instead of two. Heads are initialised from
 //! N(0, 0.01^2) (paper), the hidden layer from N(0, 1/(3 width)), PyTorch's default variance (not
@@ -16,8 +21,10 @@
 mod dense;
 mod dropout;
 mod first;
+mod mlp;
 mod sparse;
 mod tuned;
+mod unit;
 
 use std::borrow::Cow;
 
@@ -33,21 +40,25 @@ pub(crate) use crate::weights::{Matrix, normal};
 use dense::DenseLayer;
 pub(crate) use dropout::dropout;
 use first::FirstLayer;
+pub(crate) use mlp::{Input, Layer, Mlp, MlpShape, Pass};
 use sparse::SparseLayer;
 pub(crate) use tuned::Depth;
 pub(crate) use tuned::Pixels;
 use tuned::{NETWORK, TunedLayer, unnamed};
+pub(crate) use unit::{Unit, mask};
 
 /// Standard deviation of the initial weights of the heads.
 const HEADS: f64 = 0.01;
 
 const HIDDEN: [&str; 2] = ["hidden.weight", "hidden.bias"];
+const INNER: [[&str; 2]; 2] =
+    [["inner1.weight", "inner1.bias"], ["inner2.weight", "inner2.bias"]];
 pub(crate) const HEADS_OF: [&str; 2] = ["heads.weight", "heads.bias"];
 
 const FORM: &str = "the batch has the form of the tower's features";
 
 /// Sizes of a tower.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Shape {
     /// Number of input values per item.
     pub(crate) width: usize,
@@ -55,6 +66,12 @@ pub(crate) struct Shape {
     pub(crate) sparse: bool,
     /// Hidden units; 0 for a linear tower.
     pub(crate) hidden: usize,
+    /// Units of further hidden layers; 0 for none.
+    #[serde(default, skip_serializing_if = "no_inner")]
+    pub(crate) inner: [usize; 2],
+    /// The kind of hidden units.
+    #[serde(default, skip_serializing_if = "Unit::is_relu")]
+    pub(crate) unit: Unit,
     /// Width of the hash layer.
     pub(crate) bits: usize,
     /// Width of the classifier.
@@ -64,7 +81,25 @@ pub(crate) struct Shape {
     pub(crate) network: Option<&'static Architecture>,
 }
 
+fn no_inner(inner: &[usize; 2]) -> bool {
+    inner.iter().all(|&units| units == 0)
+}
+
 impl Shape {
+    /// Outputs of the first layer of a tower without a network.
+    fn first_columns(&self) -> usize {
+        match (self.hidden, self.unit) {
+            (0, _) => self.bits + self.classes,
+            (hidden, Unit::Gated) => 2 * hidden,
+            (hidden, _) => hidden,
+        }
+    }
+
+    /// Units of the further hidden layers.
+    fn inner(&self) -> impl Iterator<Item = usize> + '_ {
+        self.inner.iter().copied().filter(|&units| self.hidden > 0 && units > 0)
+    }
+
     /// Names of all matrices of the tower, in order.
     pub(crate) fn names(&self) -> Vec<Cow<'static, str>> {
         let parameters = self.network.map(Architecture::parameters).unwrap_or_default();
@@ -73,6 +108,7 @@ impl Shape {
         if self.hidden > 0 {
             names.extend(HIDDEN.map(Cow::from));
         }
+        names.extend(self.inner().zip(INNER).flat_map(|(_, of)| of.map(Cow::from)));
         names.extend(HEADS_OF.map(Cow::from));
         names
     }
@@ -104,6 +140,7 @@ pub(crate) struct Tower {
     shape: Shape,
     first: First, // the hidden layer; the heads of a linear tower; a network
     hidden: Option<DenseLayer>, // only after a network
+    inner: Vec<DenseLayer>, // further hidden layers
     heads: Option<DenseLayer>, // none in a linear tower
     device: Device,
 }
@@ -116,7 +153,7 @@ enum First {
 }
 
 impl Tower {
-    /// A tower with random initial weights.
+    /// A tower with one hidden layer or none, with random initial weights.
     pub(crate) fn new(shape: Shape, rng: &mut ChaCha8Rng, device: &Device) -> Tower {
         let outputs = shape.bits + shape.classes;
         let (sd, inner) = ((1.0 / (3.0 * shape.width as f64)).sqrt(), shape.hidden);
@@ -129,7 +166,14 @@ impl Tower {
         };
         let heads = (inner > 0)
             .then(|| DenseLayer::new(normal(inner * outputs, HEADS, rng), outputs, device));
-        Tower { shape, first, hidden: None, heads, device: device.clone() }
+        Tower {
+            shape,
+            first,
+            hidden: None,
+            inner: Vec::new(),
+            heads,
+            device: device.clone(),
+        }
     }
 
     /// A tower on a network, with random initial weights for the layers after it.
@@ -152,7 +196,8 @@ impl Tower {
         let inputs = if shape.hidden > 0 { shape.hidden } else { shape.width };
         let heads = DenseLayer::new(normal(inputs * outputs, HEADS, rng), outputs, device);
         let first = First::Network(Box::new(TunedLayer::new(network, depth)));
-        Tower { shape, first, hidden, heads: Some(heads), device: device.clone() }
+        let (inner, heads) = (Vec::new(), Some(heads));
+        Tower { shape, first, hidden, inner, heads, device: device.clone() }
     }
 
     /// Restores all matrices from [`Tower::matrices`]; returns false if they do not match.
@@ -183,21 +228,26 @@ impl Tower {
         let mut matrices = matrices.into_iter();
         let mut layer =
             |rows: usize, columns: usize| layer_of(&mut matrices, rows, columns);
-        let columns = if shape.hidden > 0 { shape.hidden } else { outputs };
-        let (weight, bias) = layer(shape.width, columns)?;
+        let (weight, bias) = layer(shape.width, shape.first_columns())?;
         let first = if shape.sparse {
             First::Sparse(SparseLayer::resume(weight, bias))
         } else {
             First::Dense(FirstLayer::resume(weight, bias))
         };
-        let heads = match shape.hidden {
+        let (mut inner, mut inputs) = (Vec::new(), shape.hidden);
+        for units in shape.inner() {
+            let (weight, bias) = layer(inputs, units)?;
+            inner.push(DenseLayer::resume(weight, bias, device));
+            inputs = units;
+        }
+        let heads = match inputs {
             0 => None,
-            inner => {
-                let (weight, bias) = layer(inner, outputs)?;
+            inputs => {
+                let (weight, bias) = layer(inputs, outputs)?;
                 Some(DenseLayer::resume(weight, bias, device))
             }
         };
-        Some(Tower { shape, first, hidden: None, heads, device: device.clone() })
+        Some(Tower { shape, first, hidden: None, inner, heads, device: device.clone() })
     }
 
     /// Creates a tower on a frozen network from its matrices.
@@ -212,7 +262,8 @@ impl Tower {
         let network = Network::from_values(architecture, values).ok()?;
         let (hidden, heads) = after_network(shape, rest, device)?;
         let first = First::Network(Box::new(TunedLayer::fixed(network)));
-        Some(Tower { shape, first, hidden, heads: Some(heads), device: device.clone() })
+        let (inner, heads) = (Vec::new(), Some(heads));
+        Some(Tower { shape, first, hidden, inner, heads, device: device.clone() })
     }
 
     /// Sizes of the tower.
@@ -235,6 +286,8 @@ impl Tower {
             First::Network(layer) => layer.matrices(moving),
         };
         all.extend(self.hidden.iter().flat_map(|layer| layer.matrices(HIDDEN, moving)));
+        let inner = self.inner.iter().zip(INNER);
+        all.extend(inner.flat_map(|(layer, names)| layer.matrices(names, moving)));
         all.extend(self.heads.iter().flat_map(|layer| layer.matrices(HEADS_OF, moving)));
         all
     }
@@ -267,7 +320,13 @@ impl Tower {
                 heads.forward(drop(relu(hidden.forward(first.clone()))))
             }
             (Some(heads), None, First::Network(_)) => heads.forward(first.clone()),
-            (Some(heads), None, _) => heads.forward(drop(relu(first.clone()))),
+            (Some(heads), None, _) => {
+                let mut units = drop(self.shape.unit.first(first.clone()));
+                for layer in &self.inner {
+                    units = self.shape.unit.apply(layer.forward(units));
+                }
+                heads.forward(units)
+            }
             (None, ..) => first.clone(),
         };
         let Shape { bits, classes, .. } = self.shape;
@@ -293,7 +352,13 @@ impl Tower {
                 heads.apply(relu(hidden.apply(first, self.shape.hidden)), bits)
             }
             (Some(heads), None, First::Network(_)) => heads.apply(first, bits),
-            (Some(heads), None, _) => heads.apply(relu(first), bits),
+            (Some(heads), None, _) => {
+                let mut units = self.shape.unit.first(first);
+                for (layer, columns) in self.inner.iter().zip(self.shape.inner()) {
+                    units = self.shape.unit.apply(layer.apply(units, columns));
+                }
+                heads.apply(units, bits)
+            }
             (None, ..) => first.narrow(1, 0, bits),
         })
     }
@@ -329,6 +394,7 @@ impl Tower {
         };
         first
             && self.hidden.as_ref().is_none_or(DenseLayer::is_finite)
+            && self.inner.iter().all(DenseLayer::is_finite)
             && self.heads.as_ref().is_none_or(DenseLayer::is_finite)
     }
 
@@ -355,7 +421,7 @@ impl Tower {
                 _ => unreachable!("{FORM}"),
             }
         }
-        for layer in self.hidden.iter_mut().chain(&mut self.heads) {
+        for layer in self.hidden.iter_mut().chain(&mut self.inner).chain(&mut self.heads) {
             layer.step(grads, heads_sgd);
         }
     }

@@ -215,7 +215,7 @@ mod tests {
                 hidden,
                 bits: 4,
                 classes: 3,
-                network: None,
+                ..Shape::default()
             };
             let made = |sparse| {
                 let mut rng = ChaCha8Rng::seed_from_u64(5);

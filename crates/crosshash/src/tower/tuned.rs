@@ -201,6 +201,7 @@ mod tests {
             bits: 8,
             classes: 3,
             network: network_of,
+            ..Shape::default()
         };
         Tower::tuned(shape, network, depth, &mut rng, &crate::device::learning())
     }

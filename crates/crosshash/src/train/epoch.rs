@@ -139,15 +139,15 @@ impl Terms {
         &mut self.entries[at]
     }
 
-    /// Fails with the name of the first term that is not finite.
-    pub(crate) fn check(&self, at: super::Position) -> Result<()> {
+    /// Fails with the name of the first term that is not finite; `key` is that of the learning rate.
+    pub(crate) fn check(&self, at: super::Position, key: &'static str) -> Result<()> {
         let bad = self.entries.iter().find(|entry| !entry.sum.is_finite());
         let (term, value) = match bad {
             Some(entry) => (entry.name.clone(), entry.sum),
             None if self.loss.is_finite() => return Ok(()),
             None => ("loss".to_owned(), self.loss),
         };
-        Err(Error::Diverged { term, value, epoch: at.epoch + 1, step: at.step + 1 })
+        Err(Error::Diverged { term, value, epoch: at.epoch + 1, step: at.step + 1, key })
     }
 
     /// The record of an epoch.

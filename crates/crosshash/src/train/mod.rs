@@ -316,7 +316,7 @@ fn gradient_epoch(
     while terms.done < all {
         let at = Position { epoch, step: terms.done };
         let batch = objective.step(at, &mut terms)?;
-        terms.check(at)?;
+        terms.check(at, objective.rate_key())?;
         terms.done += 1;
         terms.items += batch;
         let so_far = || terms.record(epoch, learning_rate);
@@ -337,6 +337,7 @@ fn gradient_epoch(
             value: f64::INFINITY,
             epoch: epoch + 1,
             step: terms.done,
+            key: objective.rate_key(),
         });
     }
     let found = validation.map(|set| set.validate(config.bits(), &towers)).transpose()?;

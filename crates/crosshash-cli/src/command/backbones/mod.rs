@@ -1,6 +1,6 @@
 //! `crosshash backbones`: lists the backbones and the locations of their weights.
 
-mod fetch;
+pub(crate) mod fetch;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -16,7 +16,7 @@ use crate::weight_paths::WeightPaths;
 const EXAMPLES: &str = "\
 Examples:
   crosshash backbones
-  crosshash backbones fetch all-minilm-l6-v2
+  crosshash backbones fetch efficientnet-lite0
   crosshash features photos/ --backbone descriptor --out features.npy
 
 Any other ONNX network can be used by its path, with a TOML file beside it that describes its input

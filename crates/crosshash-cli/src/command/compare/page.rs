@@ -20,7 +20,7 @@ pub(super) fn page(
     figures: &[PathBuf],
 ) -> Result<String> {
     let mut body = format!("<h1>Methods on {}</h1>\n", escaped(data));
-    body += &grid::html(&table.lines());
+    body += &grid::html(&table.lines(grid::marked));
     for note in table.notes() {
         body += &format!("<p>{}</p>\n", escaped(&note));
     }

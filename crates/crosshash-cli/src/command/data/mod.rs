@@ -1,6 +1,7 @@
 //! `crosshash data`: inspect data sets, write manifests, generate data.
 
-mod import;
+pub(crate) mod guess;
+pub(crate) mod import;
 mod inspect;
 mod synth;
 
@@ -20,6 +21,7 @@ pub(crate) struct Args {
 enum What {
     Inspect(inspect::Args),
     Import(import::Args),
+    Guess(guess::Args),
     Synth(synth::Args),
 }
 
@@ -27,6 +29,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
         What::Inspect(args) => inspect::run(args),
         What::Import(args) => import::run(args),
+        What::Guess(args) => guess::run(args),
         What::Synth(args) => synth::run(args),
     }
 }

@@ -54,6 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let spec = SynthSpec {
         items: args.items,
+        first: 0,
         labels: args.labels,
         per_item: args.per_item.min(args.labels as f64),
         noise: args.noise,

@@ -169,6 +169,7 @@ fn other_run(args: &Args) -> Result<ExitCode> {
         data_args: args.data_args.clone(),
         // An interrupted training is resumed.
         resume: existing.is_some_and(|run| run.is_started()),
+        update: false,
         refit: false,
         json: args.json,
     })
@@ -213,6 +214,7 @@ fn emoji_run(args: &Args) -> Result<ExitCode> {
     if !train::refit(&run_dir, &run, &opened, &split, fitted, args.lines())? {
         return Ok(interrupt::exit_code());
     }
+    run_dir.seal()?;
     let items = emoji::catalogue().0;
     let table = table(&evaluated);
     let page = page::write(&args.out, &items, &table, &found)?;

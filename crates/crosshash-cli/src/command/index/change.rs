@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use crosshash_codes::Cancel;
 use crosshash_codes::format::Id;
 use crosshash_codes::segments::Writer;
 
@@ -48,7 +49,11 @@ pub(super) fn delete(args: &DeleteArgs) -> Result<ExitCode> {
     let mut writer = Writer::open(&args.index)?;
     let count = match &args.filter {
         Some(filter) => {
-            let items = writer.snapshot().filter_with(filter, &PayloadFields)?;
+            let items = writer.snapshot().filter_with(
+                filter,
+                &PayloadFields,
+                &Cancel::default(),
+            )?;
             writer.delete_items(&items)?
         }
         None => {

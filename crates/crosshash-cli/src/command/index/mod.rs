@@ -1,9 +1,12 @@
-//! `crosshash index`: indexes on disk: build, add, delete, info, compact, export, snapshot.
+//! `crosshash index`: indexes on disk: build, add, delete, info, compact, export, snapshot, rescue,
+//! tree.
 
 mod build;
 mod change;
 mod export;
 mod info;
+mod rescue;
+mod tree;
 
 use std::process::ExitCode;
 
@@ -26,6 +29,8 @@ enum What {
     Compact(change::CompactArgs),
     Export(export::ExportArgs),
     Snapshot(export::SnapshotArgs),
+    Rescue(rescue::Args),
+    Tree(tree::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -37,5 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         What::Compact(args) => change::compact(args),
         What::Export(args) => export::export(args),
         What::Snapshot(args) => export::snapshot(args),
+        What::Rescue(args) => rescue::run(args),
+        What::Tree(args) => tree::run(args),
     }
 }

@@ -1,15 +1,13 @@
 //! Texts, files and fields of the items that a search finds.
 
 use crosshash::RunDir;
+use crosshash::payload::DisplayFields;
 use crosshash_codes::Result;
-use crosshash_codes::format::Id;
-use crosshash_codes::index::{FieldSource, FieldValue};
 use crosshash_codes::segments::{Found, Snapshot};
 
 use crate::progress::say;
 use crate::serve::content::DatasetContent;
-use crate::serve::fields::PayloadFields;
-use crosshash::payload::DisplayFields;
+use crate::serve::fields::ModalityFields;
 
 /// The content of the items of one modality.
 pub(super) struct Content {
@@ -41,6 +39,11 @@ impl Content {
         Content { content, modality: modality.to_owned() }
     }
 
+    /// The fields of the items.
+    pub(super) fn fields(&self) -> ModalityFields<'_> {
+        ModalityFields::new(&self.content, &self.modality)
+    }
+
     /// The text of an item.
     pub(super) fn text(
         &self,
@@ -58,25 +61,5 @@ impl Content {
     /// The picture file of an item.
     pub(super) fn file(&self, found: &Found) -> Option<String> {
         self.content.file(&self.modality, &found.id.to_string())
-    }
-}
-
-impl FieldSource for Content {
-    fn version(&self) -> u64 {
-        0
-    }
-
-    fn fields(
-        &self,
-        id: &Id,
-        payload: &[u8],
-        visit: &mut dyn FnMut(&str, FieldValue),
-    ) -> Result<()> {
-        if payload.is_empty() {
-            let fields = self.content.fields(&self.modality, &id.to_string());
-            fields.into_iter().for_each(|(name, value)| visit(&name, value));
-            return Ok(());
-        }
-        PayloadFields.fields(id, payload, visit)
     }
 }

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use crosshash::RunDir;
+use crosshash_codes::Cancel;
 use crosshash_codes::index::{Query, Rank};
 use crosshash_codes::segments::{CANDIDATES, Ranking, Snapshot, is_index};
 
@@ -127,9 +128,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = CANDIDATES)]
     candidates: usize,
 
-    /// Search algorithm: scan, mih, mih-lean, cluster-lists or auto. All return the same results.
+    /// Search algorithm: scan, mih, mih-lean, cluster-lists, tree, tree-compact or auto. All return the same
+    /// results.
     #[arg(long, value_name = "KIND", default_value = "auto")]
     index: String,
+
+    /// Memory that codes and search structures may take, e.g. 500M or 2G; `auto` chooses by it.
+    #[arg(long, value_name = "BYTES", value_parser = crate::memory::parse_bytes)]
+    memory: Option<u64>,
 
     /// Print JSON.
     #[arg(long, conflicts_with = "out")]
@@ -170,7 +176,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     let count = queries.codes.len();
     prepare(args, &snapshot, count)?;
-    let allowed = args.filter.as_deref().map(|text| snapshot.filter_with(text, &content));
+    let fields = content.fields();
+    let allowed = args
+        .filter
+        .as_deref()
+        .map(|text| snapshot.filter_with(text, &fields, &Cancel::default()));
     let allowed = allowed.transpose()?;
     let k = args.k.unwrap_or(if args.radius.is_some() { usize::MAX } else { 10 });
     let query =
@@ -199,13 +209,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Builds the selected index; with `auto` only for enough queries that it pays off.
 fn prepare(args: &Args, snapshot: &Snapshot, queries: usize) -> Result<()> {
-    let kind = if args.index == "auto" && queries < MANY_QUERIES {
-        "scan"
-    } else {
-        args.index.as_str()
-    };
-    let progress = Progress::new("building hash tables", snapshot.len());
-    snapshot.prepare(kind, &|done| progress.set(done)).context("--index")?;
+    let mut kind = args.index.clone();
+    if let Some(bytes) = args.memory {
+        if kind != "auto" {
+            bail!("--memory: only --index auto chooses by memory, not {kind}");
+        }
+        kind = format!("auto:{}", bytes / snapshot.len().max(1) as u64);
+    }
+    if args.index == "auto" && queries < MANY_QUERIES {
+        kind = "scan".into();
+    }
+    let progress = Progress::new("building the search structure", snapshot.len());
+    snapshot.prepare(&kind, &|done| progress.set(done)).context("--index")?;
     drop(progress);
     if kind != "scan" {
         snapshot.explain()?.iter().for_each(say);

@@ -1,9 +1,11 @@
-//! MAP against every key of a sweep (paper: sensitivity and sample-size figures).
+//! MAP against every key of a sweep (paper: sensitivity and sample-size figures); without labels, the recall of
+//! pairs.
 
 use std::path::Path;
 
 use anyhow::Result;
 
+use super::table::Metric;
 use super::{Row, Table};
 use crate::mean::Mean;
 use crate::plot::lines::{self, Panel, Point, Series};
@@ -19,10 +21,23 @@ pub(crate) fn draw(path: &Path, name: &str, table: &Table, grid: bool) -> Result
         .collect();
     let spread = table.rows.iter().any(|row| row.trials.len() > 1);
     let bars = if spread { "; bars: one standard deviation over seeds" } else { "" };
-    lines::draw(path, &format!("{name}: MAP by setting{bars}"), &panels)
+    let (measure, _) = measure(table);
+    lines::draw(path, &format!("{name}: {measure} by setting{bars}"), &panels)
+}
+
+/// What is drawn: MAP, or the recall of pairs if there are no labels.
+fn measure(table: &Table) -> (&'static str, Metric) {
+    let mut rows = table.rows.iter();
+    let labelled = rows.any(|row| table.directions.iter().any(|d| row.map(d).is_some()));
+    if labelled || table.directions.is_empty() {
+        ("MAP", |found| found.map)
+    } else {
+        ("R@10", |found| found.pair_recall)
+    }
 }
 
 fn panel(table: &Table, key: &str, values: &[String]) -> Panel {
+    let (measure, of) = measure(table);
     let others = |row: &Row| {
         let rest = row.point.0.iter().filter(|(k, _)| k != key);
         rest.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(" ")
@@ -55,11 +70,11 @@ fn panel(table: &Table, key: &str, values: &[String]) -> Panel {
         };
         for direction in &table.directions {
             let name = format!("{} -> {}", direction.0, direction.1);
-            push(name, points(&|row| row.map(direction)));
+            push(name, points(&|row| row.metric(direction, of)));
         }
         if table.directions.is_empty() || combinations.len() == 1 {
             push("validation".into(), points(&Row::validation));
         }
     }
-    Panel { x: key.to_owned(), y: "MAP".into(), names: values.to_vec(), series }
+    Panel { x: key.to_owned(), y: measure.into(), names: values.to_vec(), series }
 }

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::Config;
 use crosshash::data::{LoadedDataset, Part, Split};
 use crosshash::evaluate::every_direction;
+use crosshash::{Config, add_user_metrics};
 use crosshash_codes::eval::Options;
 use serde::{Deserialize, Serialize};
 
@@ -41,10 +41,10 @@ Examples:
 
 DIR contains sweep.svg, sweep.md, sweep.csv, sweep.json, and trials/ with one file per training; an
 interrupted sweep continues where it stopped. Every key of `crosshash train` that takes one value can
-be varied; the value `none` keeps the configured value. The best setting is selected by validation
-MAP, never by the queries.";
+be varied; the value `none` keeps the configured value. The best setting is selected by the score of
+the validation items (`select`), never by the queries.";
 
-/// Train with varied settings and seeds: table, figure, best setting by validation MAP.
+/// Train with varied settings and seeds: table, figure, best setting by validation.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -101,23 +101,29 @@ pub(crate) struct Trial {
     /// Why the training failed, if it did.
     #[serde(default)]
     pub(crate) failed: Option<String>,
-    /// Mean MAP of the validation items.
+    /// The selected metric of the validation items.
     pub(crate) validation: Option<f64>,
     /// Seconds of training.
     pub(crate) seconds: f64,
     /// The quantisation loss of every modality in the best epoch.
     pub(crate) quantisation: Vec<(String, f64)>,
-    /// The MAP of the queries in every direction; empty with --validation-only.
-    pub(crate) directions: Vec<DirectionMap>,
+    /// The metrics of the queries in every direction; empty with --validation-only.
+    pub(crate) directions: Vec<SweptDirection>,
 }
 
-/// The MAP of one direction.
+/// The metrics of one direction.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct DirectionMap {
+pub(crate) struct SweptDirection {
     pub(crate) query: String,
     pub(crate) database: String,
     pub(crate) map: Option<f64>, // none without labels
     pub(crate) chance: Option<f64>,
+    /// R@10 of pairs, if there are pairs.
+    #[serde(default)]
+    pub(crate) pair_recall: Option<f64>,
+    /// P@5 of typed words, of what is possible, if there are texts.
+    #[serde(default)]
+    pub(crate) typed_words: Option<f64>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -211,7 +217,9 @@ impl Job<'_> {
             Ok(false) => return Ok(None),
             // A setting that fails is reported in the table; the others continue.
             Err(err)
-                if err.downcast_ref::<crosshash::Error>().is_some_and(is_of_training) =>
+                if err
+                    .downcast_ref::<crosshash::Error>()
+                    .is_some_and(crosshash::Error::is_of_training) =>
             {
                 say(format!("training failed with this setting: {err:#}"));
                 trial.failed = Some(format!("{err:#}"));
@@ -248,8 +256,14 @@ impl Job<'_> {
         if !self.validation_only {
             let coded = encode_all(&fitted.model, &self.opened.dataset, split)?;
             let coded: Vec<_> = coded.into_iter().map(|modality| modality.coded).collect();
-            for direction in every_direction(&coded, &Options::default(), &|_| {})? {
-                trial.directions.push(DirectionMap {
+            let mut found = every_direction(&coded, &Options::default(), &|_| {})?;
+            let dataset = &self.opened.dataset;
+            add_user_metrics(&fitted.model, dataset, split, &mut found, &|_| {})?;
+            for direction in found {
+                let user = &direction.report.user;
+                trial.directions.push(SweptDirection {
+                    pair_recall: user.known_item.as_ref().map(|found| found.r10),
+                    typed_words: user.words.as_ref().map(|found| found.p5_possible),
                     query: direction.query,
                     database: direction.database,
                     map: direction.report.mean_average_precision(),
@@ -267,14 +281,4 @@ impl Job<'_> {
         trial.quantisation = quantisation.collect();
         Ok(true)
     }
-}
-
-/// Whether a training failed because of its settings, not its files.
-fn is_of_training(err: &crosshash::Error) -> bool {
-    matches!(
-        err,
-        crosshash::Error::Diverged { .. }
-            | crosshash::Error::Collapsed { .. }
-            | crosshash::Error::Content { .. }
-    )
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::Trial;
 use super::plan::Point;
+use super::{SweptDirection, Trial};
 use crate::grid;
 use crate::mean::Mean;
 
@@ -24,17 +24,19 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Over its seeds: the validation MAP.
+    /// Over its seeds: the score of the validation items.
     pub(crate) fn validation(&self) -> Option<Mean> {
         Mean::of(self.trials.iter().filter_map(|trial| trial.validation))
     }
 
     /// Over its seeds: the MAP of the queries in one direction.
-    pub(crate) fn map(&self, (query, database): &(String, String)) -> Option<Mean> {
-        Mean::of(self.trials.iter().filter_map(|trial| {
-            let mut found = trial.directions.iter();
-            found.find(|d| d.query == *query && d.database == *database)?.map
-        }))
+    pub(crate) fn map(&self, direction: &(String, String)) -> Option<Mean> {
+        self.metric(direction, |found| found.map)
+    }
+
+    /// Over its seeds: a metric of the queries in one direction.
+    pub(crate) fn metric(&self, direction: &(String, String), of: Metric) -> Option<Mean> {
+        Mean::of(self.trials.iter().filter_map(|trial| metric(trial, direction, of)))
     }
 
     /// Over its seeds and modalities: the quantisation loss.
@@ -46,6 +48,22 @@ impl Row {
         let done = self.trials.iter().filter(|trial| trial.failed.is_none());
         Mean::of(done.map(|trial| trial.seconds))
     }
+}
+
+/// A metric of one direction.
+pub(crate) type Metric = fn(&SweptDirection) -> Option<f64>;
+
+/// A metric of a training in one direction.
+fn metric(trial: &Trial, (query, database): &(String, String), of: Metric) -> Option<f64> {
+    let mut found = trial.directions.iter();
+    found.find(|d| d.query == *query && d.database == *database).and_then(of)
+}
+
+/// A column of the tables: a metric of one direction.
+struct Column<'a> {
+    name: String,
+    direction: &'a (String, String),
+    of: Metric,
 }
 
 impl Table {
@@ -70,17 +88,37 @@ impl Table {
         }
     }
 
-    /// The row of the best validation MAP.
+    /// The row of the best validation score.
     pub(crate) fn best(&self) -> Option<&Row> {
         let validated =
             self.rows.iter().filter_map(|row| Some((row, row.validation()?.mean)));
         validated.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(row, _)| row)
     }
 
+    /// The metrics of the directions: MAP, then recall of pairs (R@10) and typed words (P@5), where the data
+    /// allow them.
+    fn columns(&self) -> Vec<Column<'_>> {
+        let metrics: [(&str, Metric); 3] = [
+            ("", |found| found.map),
+            ("R@10 ", |found| found.pair_recall),
+            ("words ", |found| found.typed_words),
+        ];
+        let mut columns = Vec::new();
+        for (prefix, of) in metrics {
+            for direction in &self.directions {
+                let name = format!("{prefix}{} -> {}", direction.0, direction.1);
+                if self.rows.iter().any(|row| row.metric(direction, of).is_some()) {
+                    columns.push(Column { name, direction, of });
+                }
+            }
+        }
+        columns
+    }
+
     fn heads(&self) -> Vec<String> {
         let mut heads: Vec<String> = self.keys.iter().map(|(key, _)| key.clone()).collect();
         heads.push("validation".into());
-        heads.extend(self.directions.iter().map(|(from, to)| format!("{from} -> {to}")));
+        heads.extend(self.columns().into_iter().map(|column| column.name));
         heads.extend(["quantisation".into(), "seconds".into()]);
         heads
     }
@@ -91,7 +129,9 @@ impl Table {
         let value = |key: &String| row.point.value(key).unwrap_or("-").to_owned();
         let mut cells: Vec<String> = self.keys.iter().map(|(key, _)| value(key)).collect();
         cells.push(text(row.validation()));
-        cells.extend(self.directions.iter().map(|direction| text(row.map(direction))));
+        let columns = self.columns();
+        let value = |column: &Column<'_>| text(row.metric(column.direction, column.of));
+        cells.extend(columns.iter().map(value));
         let short = |mean: Option<Mean>, digits: usize| {
             mean.map_or("-".into(), |mean| format!("{:.digits$}", mean.mean))
         };
@@ -118,7 +158,8 @@ impl Table {
     pub(super) fn to_csv(&self) -> String {
         let mut heads: Vec<String> = self.keys.iter().map(|(key, _)| key.clone()).collect();
         heads.extend(["trial".into(), "validation".into(), "seconds".into()]);
-        heads.extend(self.directions.iter().map(|(from, to)| format!("{from} -> {to}")));
+        let columns = self.columns();
+        heads.extend(columns.iter().map(|column| column.name.clone()));
         let mut out = heads.join(",") + "\n";
         for row in &self.rows {
             for (k, trial) in row.trials.iter().enumerate() {
@@ -127,11 +168,9 @@ impl Table {
                     self.keys.iter().map(|(key, _)| value(key)).collect();
                 let validation = trial.validation.map_or(String::new(), |v| v.to_string());
                 cells.extend([(k + 1).to_string(), validation, trial.seconds.to_string()]);
-                cells.extend(self.directions.iter().map(|(from, to)| {
-                    let mut found = trial.directions.iter();
-                    let found = found.find(|d| d.query == *from && d.database == *to);
-                    let map = found.and_then(|d| d.map);
-                    map.map_or(String::new(), |map| map.to_string())
+                cells.extend(columns.iter().map(|column| {
+                    let value = metric(trial, column.direction, column.of);
+                    value.map_or(String::new(), |value| value.to_string())
                 }));
                 out += &(cells.join(",") + "\n");
             }
@@ -145,10 +184,15 @@ impl Table {
         let row = |row: &Row| {
             let settings: serde_json::Map<String, Value> =
                 row.point.0.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
-            let directions = self
-                .directions
-                .iter()
-                .map(|d| json!({ "query": d.0, "database": d.1, "map": mean(row.map(d)) }));
+            let directions = self.directions.iter().map(|d| {
+                json!({
+                    "query": d.0,
+                    "database": d.1,
+                    "map": mean(row.map(d)),
+                    "pair_recall_at_10": mean(row.metric(d, |found| found.pair_recall)),
+                    "typed_words_p5": mean(row.metric(d, |found| found.typed_words)),
+                })
+            });
             let failed: Vec<&String> =
                 row.trials.iter().filter_map(|trial| trial.failed.as_ref()).collect();
             json!({

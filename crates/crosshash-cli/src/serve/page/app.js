@@ -8,7 +8,7 @@ import { intro } from "./intro.js";
 import { LabelFilter, Wording } from "./labels.js";
 import { ModelView } from "./model.js";
 import { nameOf, Results } from "./results.js";
-import { filterOf, NO_QUERY, queryOf, Store } from "./state.js";
+import { filterOf, NO_QUERY, packOutputs, queryOf, Store } from "./state.js";
 
 const SLOW_MS = 160;
 const RETRY_MS = 2500;
@@ -139,11 +139,10 @@ async function search({ again = false } = {}) {
     query,
     target: target.name,
     by: query.text ? (state.by ?? undefined) : undefined,
-    // Pictures and drawings are shared by their code: the order must be the same with the code alone.
-    rank: query.text || query.item ? undefined : "hamming",
     k: state.k,
     radius: query.text && state.by === "words" ? null : state.radius,
     filter: filterOf(state, model.labels.map((label) => label.name)),
+    counts: state.labels.length > 0 || state.radius !== null ? true : undefined,
     explain: true,
   };
   const sent = JSON.stringify([request, live?.file?.name, live?.serial]);
@@ -163,10 +162,11 @@ async function search({ again = false } = {}) {
     online(true);
     showAnswer(answer, target, performance.now() - began);
     if (live) {
-      const known = { ...NO_QUERY, code: answer.query.code, from: live.kind };
-      // From now on the code is used: other targets and filters need no new upload.
+      const { code, outputs } = answer.query;
+      const known = { ...NO_QUERY, code, outputs: outputs ? packOutputs(outputs) : null, from: live.kind };
+      // From now on code and outputs are used: other targets and filters need no new upload.
       const kept = input.settle();
-      page.sent = JSON.stringify([{ ...request, query: { code: known.code } }, undefined, undefined]);
+      page.sent = JSON.stringify([{ ...request, query: queryOf(known) }, undefined, undefined]);
       store.go(known, { key: live.kind === "drawing" ? "drawing" : null, extra: kept });
     }
   } catch (error) {
@@ -188,6 +188,13 @@ async function search({ again = false } = {}) {
   }
 }
 
+/** "12 items contain the word". */
+function matching(items, { q, labels, radius }) {
+  const words = /\s/.test(q.trim()) ? "all words" : "the word";
+  const limits = labels.length > 0 || radius !== null ? " within the filters" : "";
+  return `${number(items)} ${items === 1 ? "item contains" : "items contain"} ${words}${limits}`;
+}
+
 function showAnswer(answer, target, waited) {
   results.show(answer, target.shows, page.wording);
   const { hits } = answer;
@@ -195,17 +202,27 @@ function showAnswer(answer, target, waited) {
   const took = answer.timings_us?.total ?? waited * 1000;
   const hasWords = answer.matching !== null && answer.matching !== undefined;
   $("by-find").hidden = !(hasWords || (state.q && state.by));
-  const matching = hasWords ? `; ${count(answer.matching, "item")} with ${/\s/.test(state.q.trim()) ? "all words" : "the word"}` : "";
-  $("status").textContent = hits.length === 0 ? "No results" : `${number(hits.length)} of ${number(answer.searched)} in ${duration(took)}${matching}`;
+  const shown = hits.length === 0 ? "No results" : `${number(hits.length)} of ${number(answer.counts?.items ?? answer.searched)} shown`;
+  const found = [hasWords ? matching(answer.matching, state) : null, shown].filter(Boolean).join(" · ");
+  $("status").replaceChildren(found, el("span", { class: "took", text: ` · ${duration(took)}` }));
   $("status").title = `Server: ${duration(took)}, including network: ${duration(waited * 1000)}`;
   $("more").hidden = hits.length < state.k || state.k >= 200 || hits.length >= answer.searched;
-  if (answer.notice) say("hint", answer.notice.message);
+  if (answer.notice) say("notice", answer.notice.message, null, corrections(answer.query.words));
   else if (hits.length === 0) nothing(state);
   showCode(null);
   panel();
   if (answer.generation !== page.model.generation) refresh();
   if (page.refocus) results.focus(null);
   page.refocus = false;
+}
+
+/** Buttons that replace unknown words by known ones of similar spelling. */
+function corrections(words) {
+  const { q } = store.state;
+  const replaced = (word, by) => q.replace(word, () => by);
+  return (words?.unknown ?? []).flatMap(({ word, similar }) =>
+    similar.map((by) => el("button", { type: "button", class: "plain-button", text: `Search for “${replaced(word, by)}”`, onclick: () => store.go({ ...NO_QUERY, q: replaced(word, by) }) })),
+  );
 }
 
 /** Explains why there are no results and offers to relax the limits. */
@@ -252,9 +269,9 @@ function panel() {
 function introduce(target) {
   page.introduced = true;
   intro(page.model, page.wording, target.name, {
-    type: (text) => {
+    type: (text, modality) => {
       $("q").focus();
-      store.go({ ...NO_QUERY, q: text });
+      store.go({ ...NO_QUERY, q: text, as: input.reader("text") === modality ? store.state.as : modality });
     },
     draw: () => input.open(),
     choose: () => $("file").click(),

@@ -1,4 +1,5 @@
-// The start page before the first query: query kinds, example words and sample items, all from the served model.
+// The start page before the first query: query kinds, words that work (checked when the run was trained) and sample
+// items, all from the served model.
 import * as api from "./api.js";
 import { randomCode } from "./bits.js";
 import { $, el, icon, number } from "./dom.js";
@@ -7,7 +8,7 @@ import { nameOf } from "./results.js";
 const PLACES = 6;
 const PER_PLACE = 24;
 const STARTERS = 16;
-const EXAMPLES = 6;
+const EXAMPLES = 8;
 
 const WAYS = { text: "words", picture: "a picture", drawing: "a drawing" };
 
@@ -36,19 +37,7 @@ async function sample(model, target, wanted) {
   return found;
 }
 
-/** Example queries: short texts of items and names of labels. */
-function examples(model, wording, hits) {
-  const short = (text) => text.split(/[,.;:(]/)[0].trim();
-  const fits = (text) => text.length > 2 && text.length < 20 && !/[-_\d]/.test(text);
-  const texts = hits.map((hit) => short(hit.text ?? "")).filter(fits).slice(0, 4);
-  const labels = [...model.labels]
-    .sort((a, b) => b.items - a.items)
-    .map((label) => wording.split(label.name)[1].toLowerCase())
-    .filter((name) => fits(name) && !name.includes("&"));
-  return [...new Set([...texts, ...labels])].slice(0, EXAMPLES);
-}
-
-/** Builds the start page. `on.type(text)`, `on.draw()`, `on.choose()`, `on.more(hit, modality)`. */
+/** Builds the start page. `on.type(text, modality)`, `on.draw()`, `on.choose()`, `on.more(hit, modality)`. */
 export async function intro(model, wording, target, on) {
   const node = $("intro");
   const reads = (kind) => model.modalities.some((modality) => modality.asks.includes(kind));
@@ -70,13 +59,11 @@ export async function intro(model, wording, target, on) {
     start,
   );
 
-  const text = model.modalities.find((modality) => modality.asks.includes("text"));
+  const suggested = model.suggestions.slice(0, EXAMPLES);
+  const button = ({ text, modality }) => el("button", { type: "button", class: "chip", text, onclick: () => on.type(text, modality) });
+  if (suggested.length > 0) tries.replaceChildren(el("span", { class: "note", text: "Try" }), ...suggested.map(button));
   const pictures = model.modalities.find((modality) => modality.name === target) ?? model.modalities[0];
-  const [texts, hits] = await Promise.all([text ? sample(model, text.name, 8) : [], sample(model, pictures.name, STARTERS)]);
-  if (text) {
-    const button = (example) => el("button", { type: "button", class: "chip", text: example, onclick: () => on.type(example) });
-    tries.replaceChildren(el("span", { class: "note", text: "Try" }), ...examples(model, wording, texts).map(button));
-  }
+  const hits = await sample(model, pictures.name, STARTERS);
   const starter = (hit) => {
     const name = nameOf(hit, wording);
     const img = hit.picture ? el("img", { alt: name, draggable: "false", loading: "lazy" }) : null;

@@ -78,8 +78,9 @@ export class LabelFilter {
     list.replaceChildren(...shown.map((label) => this.#row(label, isChosen(label))));
     if (focused !== null) [...list.querySelectorAll("input")].find((box) => box.value === focused)?.focus();
     const hidden = found.length + this.chosen.length - shown.length;
-    $("labels-more").hidden = hidden <= 0 && shown.length > 0;
-    $("labels-more").textContent = shown.length === 0 ? "No matching labels." : `${number(hidden)} more; type to filter.`;
+    const total = found.length + this.chosen.length;
+    $("labels-more").textContent = shown.length === 0 ? "No matching labels." : hidden > 0 ? `${number(hidden)} more; type to filter.` : `${number(total)} ${total === 1 ? "label" : "labels"}; scroll for more.`;
+    $("labels-more").hidden = shown.length > 0 && hidden <= 0 && list.scrollHeight <= list.clientHeight;
   }
 
   #row(label, checked) {

@@ -2,11 +2,14 @@
 // A click on a point searches with its item.
 import * as api from "./api.js";
 import { debounce, el, number, title } from "./dom.js";
+import { placeNames, spread } from "./map-layout.js";
 import { nameOf } from "./results.js";
 
 const REACH = 14;
-const MARGIN = 20;
+const MARGIN = 32;
 const HOVER_MS = 60;
+/** Radius of a centre. */
+const MARK = 5;
 /** The modality name of centres in the API. */
 const CENTRE = "centre";
 
@@ -84,10 +87,29 @@ export class EmbeddingMap {
   /** The position of a point on the canvas. */
   #place(point) {
     const { clientWidth: wide, clientHeight: high } = this.canvas;
-    const scale = Math.min((wide - 2 * MARGIN) / this.box.wide, (high - 2 * MARGIN) / this.box.high);
-    const x = wide / 2 + (point.x - this.box.x - this.box.wide / 2) * scale;
-    const y = high / 2 - (point.y - this.box.y - this.box.high / 2) * scale;
+    const [x, y] = this.#spread().get(point);
     return [(x - wide / 2) * this.zoom.scale + wide / 2 + this.zoom.x, (y - high / 2) * this.zoom.scale + high / 2 + this.zoom.y];
+  }
+
+  get #radius() {
+    return this.points.length > 20000 ? 1.2 : this.points.length > 4000 ? 2 : this.canvas.clientWidth < 600 ? 2.4 : 3;
+  }
+
+  /** Positions without zoom: points that would cover each other or a centre are moved apart. */
+  #spread() {
+    const { clientWidth: wide, clientHeight: high } = this.canvas;
+    const size = `${wide} ${high}`;
+    if (this.spreadFor === size) return this.places;
+    this.spreadFor = size;
+    const scale = Math.min((wide - 2 * MARGIN) / this.box.wide, (high - 2 * MARGIN) / this.box.high);
+    const middle = ({ x, y }) => [wide / 2 + (x - this.box.x - this.box.wide / 2) * scale, high / 2 - (y - this.box.y - this.box.high / 2) * scale];
+    const places = this.points.map(middle);
+    const centres = this.centres.map(middle);
+    // Centres of labels with common items may lie in the same place.
+    spread(centres, MARK + 2, []);
+    if (this.points.length <= 20000) spread(places, this.#radius, centres.map(([x, y]) => ({ x, y, radius: MARK })));
+    this.places = new Map([...this.points.map((point, at) => [point, places[at]]), ...this.centres.map((centre, at) => [centre, centres[at]])]);
+    return this.places;
   }
 
   #shown(point) {
@@ -105,7 +127,7 @@ export class EmbeddingMap {
     const look = getComputedStyle(this.node);
     const colours = this.model.modalities.map((_, at) => look.getPropertyValue(`--series-${at % 6}`).trim());
     const faint = look.getPropertyValue("--line").trim();
-    const radius = Math.min(5, (this.points.length > 20000 ? 1.2 : this.points.length > 2000 ? 2 : 3) * Math.sqrt(this.zoom.scale));
+    const radius = Math.min(5, this.#radius * Math.sqrt(this.zoom.scale));
     const dots = (points, colour) => {
       pen.fillStyle = colour;
       pen.beginPath();
@@ -132,30 +154,51 @@ export class EmbeddingMap {
     }
   }
 
+  /** Centres and their names. A line connects a name with its centre if they are not side by side. */
   #landmarks(pen, look) {
+    const { clientWidth: wide, clientHeight: high } = this.canvas;
+    const ground = look.getPropertyValue("--ground").trim();
+    const ink = look.getPropertyValue("--ink").trim();
     pen.font = "600 12px system-ui, sans-serif";
     pen.textBaseline = "middle";
     pen.lineJoin = "round";
-    const taken = [];
-    for (const centre of this.centres) {
-      const [x, y] = this.#place(centre);
-      const name = this.wording.split(centre.label ?? centre.id)[1];
-      const { width } = pen.measureText(name);
-      const left = x + 10 + width < this.canvas.clientWidth ? x + 10 : x - 10 - width;
-      // Names that overlap another name are moved down.
-      let line = y;
-      while (taken.some((other) => Math.abs(other.line - line) < 14 && other.left < left + width && left < other.left + other.width)) line += 14;
-      taken.push({ left, width, line });
-      pen.strokeStyle = look.getPropertyValue("--ground").trim();
-      pen.fillStyle = look.getPropertyValue("--ink").trim();
-      pen.lineWidth = 4;
+    const marks = this.centres
+      .filter((centre) => this.sought === "" || centre.label === this.sought)
+      .map((centre) => {
+        const [x, y] = this.#place(centre);
+        const name = this.wording.split(centre.label ?? centre.id)[1];
+        return { x, y, name, width: pen.measureText(name).width };
+      })
+      .filter(({ x, y }) => x > -MARK && y > -MARK && x < wide + MARK && y < high + MARK);
+    const names = placeNames(marks, wide, high, MARK + 1);
+    this.named = marks.map(({ name, width }, at) => ({ name, ...names[at], right: names[at].left + width }));
+    names.forEach(({ left, line, far }, at) => {
+      if (!far) return;
+      const { x, y, width } = marks[at];
+      pen.strokeStyle = ink;
+      pen.lineWidth = 1;
       pen.beginPath();
-      pen.arc(x, y, 5, 0, 2 * Math.PI);
+      pen.moveTo(x, y);
+      pen.lineTo(Math.min(Math.max(x, left), left + width), line);
       pen.stroke();
+    });
+    for (const { x, y } of marks) {
+      pen.strokeStyle = ground;
+      pen.fillStyle = ink;
+      pen.lineWidth = 2;
+      pen.beginPath();
+      pen.arc(x, y, MARK, 0, 2 * Math.PI);
       pen.fill();
+      pen.stroke();
+    }
+    marks.forEach(({ name }, at) => {
+      const { left, line } = names[at];
+      pen.strokeStyle = ground;
+      pen.fillStyle = ink;
+      pen.lineWidth = 4;
       pen.strokeText(name, left, line);
       pen.fillText(name, left, line);
-    }
+    });
   }
 
   #nearest(x, y, reach, allowed = () => true) {

@@ -45,6 +45,39 @@ function mapTable(directions) {
   );
 }
 
+/** Columns of the table of further metrics: key, head, digits, explanation. */
+const METRICS = [
+  ["recall_at_1", "R@1", 3, "Share of held-out queries that find their pair first, by codes"],
+  ["recall_at_5", "R@5", 3, "… among the first five"],
+  ["recall_at_10", "R@10", 3, "… among the first ten"],
+  ["words_p5", "Words P@5", 3, "Of the first five items for a word typed alone, the share that contains it, of what is possible"],
+  ["words_unseen_p5", "Unseen", 3, "The same among items that training did not see"],
+  ["map_asymmetric", "MAP asym.", 3, "MAP of real query outputs against codes"],
+  ["map_real", "MAP real", 3, "MAP of real outputs, without codes"],
+  ["distinct_codes", "Distinct", 3, "Distinct codes, as a share of the items"],
+  ["constant_bits", "Const. bits", 0, "Bits that are the same in every code"],
+  ["bit_entropy", "Entropy", 3, "Mean entropy of a bit; 1 is best"],
+];
+
+/** Recall of pairs, typed words and use of the bits, one row per direction between modalities; null if not measured. */
+function userTable(directions) {
+  const rows = directions.filter((each) => each.query !== each.database && each.metrics);
+  const columns = METRICS.filter(([key]) => rows.some((each) => Number.isFinite(each.metrics[key])));
+  if (rows.length === 0 || columns.length === 0) return null;
+  const cell = (each, [key, , digits]) => el("td", { text: Number.isFinite(each.metrics[key]) ? each.metrics[key].toFixed(digits) : "–" });
+  return el(
+    "div",
+    { class: "scroll" },
+    el(
+      "table",
+      { class: "user-table" },
+      el("caption", { class: "hidden-text", text: "Recall of pairs, typed words and use of the bits, by direction" }),
+      el("thead", null, el("tr", null, el("th", { scope: "col", text: "Direction" }), columns.map(([, head, , about]) => el("th", { scope: "col", title: about, text: head })))),
+      el("tbody", null, rows.map((each) => el("tr", null, el("th", { scope: "row", text: `${title(each.query)} → ${title(each.database)}` }), columns.map((column) => cell(each, column))))),
+    ),
+  );
+}
+
 function curves(directions) {
   // colour: modality of the query; dashes: modality of the database
   const place = (name, of) => [...new Set(directions.map((each) => each[of]))].indexOf(name);
@@ -139,6 +172,7 @@ export class ModelView {
     try {
       const model = await api.model(summary.name, signal);
       const directions = model.report?.directions ?? [];
+      const users = userTable(directions);
       const place = el("div", null, note("Computing the map…"));
       const learning = model.history?.length > 0 ? convergence(model.history) : { pick: null, place: note("This method has no training history.") };
       this.node.replaceChildren(
@@ -148,6 +182,7 @@ export class ModelView {
           { class: "model-grid" },
           card("third", "Overview", null, facts(model)),
           card("two-thirds", "Retrieval quality", null, directions.length > 0 ? [mapTable(directions), note(directions.some((each) => Number.isFinite(each.map)) ? "Mean average precision (MAP) on held-out queries. 1 is perfect; chance is the value of a random ranking." : "The data have no labels. R@10: share of held-out queries that find their pair among the first ten.")] : note("This run was not evaluated.")),
+          users ? card("whole", "Pairs, typed words and codes", null, users, note("R@k: share of held-out queries that find their pair among the first k. Words P@5: of the first five items for a word typed alone, the share that contains it.")) : null,
           card(directions.length > 0 ? "two-thirds" : "whole", "Training history", learning.pick, learning.place),
           directions.length > 0 ? card("third", "Precision and recall", null, curves(directions)) : null,
           card("whole", "Map", null, note("Outputs of all modalities, projected to two dimensions by t-SNE. Similar items are close. Hover over a point for details; click it to search."), place),

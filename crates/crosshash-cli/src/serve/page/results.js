@@ -52,7 +52,7 @@ export class Results {
       const key = `${kind} ${answer.model} ${answer.target} ${hit.id}`;
       const card = this.cards.get(key) ?? this.#card(kind);
       kept.set(key, card);
-      this.#fill(card, hit, wording, answer.query.bits);
+      this.#fill(card, hit, wording, answer);
       return card.node;
     });
     this.cards = kept;
@@ -100,12 +100,13 @@ export class Results {
     // In a tile the alt text of the picture is the name.
     card.name = el("span", { class: "hit-name", "aria-hidden": kind === "tile" ? "true" : null });
     card.labels = el("span", { class: "hit-labels" });
-    card.distance = el("span", { class: "hit-distance" });
+    card.near = el("span", { class: "hit-near" });
+    card.reason = el("span", { class: "hit-reason" });
     card.button = el(
       "button",
       { type: "button", class: "hit-button", "aria-describedby": "hit-keys", "aria-controls": "explain", "aria-expanded": "false", onclick: () => this.on.explain(card.hit) },
       kind === "tile" ? el("span", { class: "tile" }, card.picture) : null,
-      kind === "tile" ? el("span", { class: "hit-foot" }, card.name, card.distance) : [card.name, card.labels, card.distance],
+      kind === "tile" ? [el("span", { class: "hit-foot" }, card.name, card.near), card.reason] : [card.name, card.labels, el("span", { class: "hit-aside" }, card.reason, card.near)],
     );
     card.more = el(
       "button",
@@ -121,21 +122,32 @@ export class Results {
     return card;
   }
 
-  #fill(card, hit, wording, bits) {
+  #fill(card, hit, wording, { by, rank, query: { bits } }) {
     card.hit = hit;
     card.node.dataset.id = hit.id;
     card.node.dataset.labels = hit.labels.join("\n");
     card.node.dataset.distance = hit.distance ?? "";
+    card.node.dataset.text = hit.text ?? "";
+    const reason = hit.weak ? "weak match" : (hit.reason?.[0] ?? "less similar");
     card.node.dataset.reason = (hit.reason ?? []).join(", ");
     card.node.classList.toggle("weak", Boolean(hit.weak));
     const name = nameOf(hit, wording);
     const marked = card.kind === "row" && name === hit.text;
     card.name.replaceChildren(...(marked ? highlighted(hit) : [name]));
-    card.button.title = hit.reason?.length > 0 ? `${name} (${hit.reason.join(", ")})` : name;
-    card.distance.hidden = hit.distance === null;
-    card.distance.replaceChildren(String(hit.distance ?? ""), el("span", { class: "hidden-text", text: " bits away" }));
-    card.distance.title = `${count(hit.distance ?? 0, "bit")} of ${bits} differ`;
-    card.distance.style.setProperty("--near", String(Math.max(0, 1 - (hit.distance ?? bits) / (bits / 2))));
+    card.button.title = reason ? `${name} (${hit.reason.join(", ") || reason})` : name;
+    // By meaning, all hits have the same reason: their similarity is shown instead, which orders them.
+    const byMeaning = by === "meaning";
+    card.reason.textContent = byMeaning && !hit.weak ? "" : reason.replace("contains some", "some");
+    card.reason.hidden = card.reason.textContent === "";
+    card.reason.classList.toggle("by-words", !hit.weak && !reason.includes("similar"));
+    card.near.hidden = !byMeaning || hit.distance === null;
+    const [near, word, hint] =
+      rank === "hamming"
+        ? [1 - (2 * hit.distance) / bits, String(hit.distance), `${count(hit.distance ?? 0, "bit")} of ${bits} differ`]
+        : [hit.score ?? 0, `${Math.round(100 * Math.max(0, hit.score ?? 0))} %`, `Similarity to the query; ${count(hit.distance ?? 0, "bit")} of ${bits} differ`];
+    card.near.textContent = word;
+    card.near.title = hint;
+    card.near.style.setProperty("--near", String(Math.min(1, Math.max(0, near))));
     card.more.setAttribute("aria-label", `More like ${name}`);
     if (card.kind === "tile") {
       card.picture.alt = name;

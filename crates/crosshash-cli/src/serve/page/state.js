@@ -1,12 +1,12 @@
 // The state of the page and its URL: every view can be shared, reloaded and navigated back to.
 //
-//   q=words | item=ID&of=MODALITY | code=HEX&from=drawing   the query
+//   q=words | item=ID&of=MODALITY | code=HEX&outputs=BASE64&from=drawing   the query
 //   target, by, k, radius, labels (repeated), match=all, as the search settings
 //   hit=ID                                                  the explained result
 //   model, tab=model                                        the view
 //
-// A drawing or a picture is shared by its code. Its strokes or a thumbnail are kept in the history entry, so that
-// back and reload restore them in this browser.
+// A drawing or a picture is shared by its code and its outputs, one byte per bit, which rank the results. Its strokes
+// or a thumbnail are kept in the history entry, so that back and reload restore them in this browser.
 
 const DEFAULTS = {
   tab: "search",
@@ -15,6 +15,7 @@ const DEFAULTS = {
   item: null,
   of: null,
   code: null,
+  outputs: null,
   from: null,
   as: null,
   target: null,
@@ -26,7 +27,7 @@ const DEFAULTS = {
   hit: null,
 };
 /** Fields that make up the query; setting one clears the others. */
-export const NO_QUERY = { q: "", item: null, of: null, code: null, from: null, hit: null };
+export const NO_QUERY = { q: "", item: null, of: null, code: null, outputs: null, from: null, hit: null };
 
 const whole = (text, low, high) => {
   const value = Number(text);
@@ -46,6 +47,7 @@ export function read(search) {
     item: text("item"),
     of: text("of"),
     code: code && /^([0-9a-f]{2})+$/i.test(code) ? code.toLowerCase() : null,
+    outputs: /^[\w-]+$/.test(text("outputs") ?? "") ? text("outputs") : null,
     from: text("from"),
     as: text("as"),
     target: text("target"),
@@ -69,9 +71,21 @@ export function write(state) {
   return query ? `/?${query}` : "/";
 }
 
+/** Outputs (signed bytes) as text for a URL, and back. */
+export const packOutputs = (values) =>
+  btoa(String.fromCharCode(...Uint8Array.from(values))).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+function unpackOutputs(text) {
+  try {
+    const bytes = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
+    return [...Int8Array.from(bytes, (byte) => byte.charCodeAt(0))];
+  } catch {
+    return undefined; // not base64: the code alone is used
+  }
+}
+
 /** The query for the API, or null. `code:HEX` and `item:ID` may be typed. */
 export function queryOf(state, reader, target) {
-  if (state.code) return { code: state.code };
+  if (state.code) return state.outputs ? { code: state.code, outputs: unpackOutputs(state.outputs) } : { code: state.code };
   if (state.item) return { item: { id: state.item, modality: state.of } };
   const typed = state.q.trim();
   if (!typed) return null;

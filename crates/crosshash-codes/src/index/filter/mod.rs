@@ -27,7 +27,7 @@ pub use columns::{Columns, ColumnsBuilder, FieldSource};
 pub use value::{Comparison, FieldTest, FieldValue, Literal};
 
 use super::ItemSet;
-use crate::{Error, Result};
+use crate::{Cancel, Error, Result};
 
 /// The names of labels by their number; empty if they have none.
 pub type LabelNames = [String];
@@ -59,6 +59,8 @@ pub struct Subjects<'a> {
     pub find: &'a dyn Fn(&str) -> Option<u32>,
     /// The items of which a field passes a test.
     pub field: &'a dyn Fn(&str, &FieldTest) -> ItemSet,
+    /// Stops the evaluation.
+    pub cancel: &'a Cancel,
 }
 
 impl Filter {
@@ -82,9 +84,12 @@ impl Filter {
         parse::parse(text, classes, names)
     }
 
-    /// The items for which it holds.
+    /// The items for which it holds; some of them if the evaluation is cancelled.
     pub fn items(&self, subjects: &Subjects<'_>) -> ItemSet {
         let len = subjects.len;
+        if subjects.cancel.is_cancelled() {
+            return ItemSet::none(len);
+        }
         let each = |filter: &Filter| filter.items(subjects);
         match self {
             Filter::Label(any) => ItemSet::of(len, |item| (subjects.carries)(item, any)),

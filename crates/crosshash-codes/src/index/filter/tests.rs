@@ -337,7 +337,7 @@ proptest! {
         };
         let find = |id: &str| id.parse().ok().filter(|&item: &u32| (item as usize) < len);
         let field = |name: &str, test: &FieldTest| columns.matching(len, name, test);
-        let subjects = Subjects { len, carries: &carries, find: &find, field: &field };
+        let subjects = Subjects { len, carries: &carries, find: &find, field: &field, cancel: &Cancel::default() };
         let found: Vec<u32> = parsed.items(&subjects).iter().collect();
         let truth: Vec<u32> = (0..)
             .zip(&items)

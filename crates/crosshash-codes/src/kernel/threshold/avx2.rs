@@ -4,6 +4,7 @@
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::ops::Range;
 
+use super::nodes::{self, Nodes};
 use super::{Held, Planes, Step, portable};
 
 pub(super) fn threshold(
@@ -91,4 +92,59 @@ pub(super) fn fetch(width: usize, planes: Planes<'_>, ranges: &[Range<u32>]) {
             }
         }
     }
+}
+
+pub(super) fn fetch_words(words: &[u64], at: usize) {
+    let line = words.as_ptr().wrapping_add(at);
+    // SAFETY: a prefetch of any address is harmless, and every x86-64 has it.
+    unsafe {
+        _mm_prefetch::<_MM_HINT_T0>(line.cast());
+        _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(8).cast());
+    }
+}
+
+pub(super) fn bounds(
+    query: &[u64],
+    nodes: Nodes<'_>,
+    ranges: &[Range<u32>],
+    below: u32,
+    out: &mut Vec<u64>,
+) {
+    // SAFETY: `Kernel::available` offers this kernel only where AVX2 and POPCNT exist.
+    unsafe { compiled_bounds(query, nodes, ranges, below, out) }
+}
+
+#[target_feature(enable = "avx2,popcnt")]
+fn compiled_bounds(
+    query: &[u64],
+    nodes: Nodes<'_>,
+    ranges: &[Range<u32>],
+    below: u32,
+    out: &mut Vec<u64>,
+) {
+    match *query {
+        [a] => nodes::bounds(&[a], nodes, ranges, below, out),
+        [a, b] => nodes::bounds(&[a, b], nodes, ranges, below, out),
+        _ => nodes::bounds(query, nodes, ranges, below, out),
+    }
+}
+
+pub(super) fn lanes16(query: u16, lanes: &[u16], below: u32, out: &mut Vec<u64>) {
+    // SAFETY: the kernels that come here are offered only where AVX2 and POPCNT exist.
+    unsafe { compiled_lanes16(query, lanes, below, out) }
+}
+
+#[target_feature(enable = "avx2,popcnt")]
+fn compiled_lanes16(query: u16, lanes: &[u16], below: u32, out: &mut Vec<u64>) {
+    nodes::lanes16(query, lanes, below, out);
+}
+
+pub(super) fn lanes32(query: u32, lanes: &[u32], below: u32, out: &mut Vec<u64>) {
+    // SAFETY: the kernels that come here are offered only where AVX2 and POPCNT exist.
+    unsafe { compiled_lanes32(query, lanes, below, out) }
+}
+
+#[target_feature(enable = "avx2,popcnt")]
+fn compiled_lanes32(query: u32, lanes: &[u32], below: u32, out: &mut Vec<u64>) {
+    nodes::lanes32(query, lanes, below, out);
 }

@@ -30,6 +30,9 @@ pub(super) fn threshold(
             [a, b] => run::<2, 4>(&[a, b], planes, ranges, below, out),
             [a, b, c] => run::<3, 2>(&[a, b, c], planes, ranges, below, out),
             [a, b, c, d] => run::<4, 2>(&[a, b, c, d], planes, ranges, below, out),
+            [a, b, c, d, e, f, g, h] => {
+                run::<8, 1>(&[a, b, c, d, e, f, g, h], planes, ranges, below, out);
+            }
             _ => run::<0, 1>(query, planes, ranges, below, out),
         }
     }
@@ -168,9 +171,76 @@ fn pairs(query: [u64; 2], rows: &[u64], below: u32, out: &mut Vec<u64>) {
     }
 }
 
+/// Rows of four or eight words against one query, eight rows at a time.
+pub(super) fn threshold_wide(query: &[u64], rows: &[u64], below: u32, out: &mut Vec<u64>) {
+    // SAFETY: `Kernel::available` offers this kernel only where AVX-512F and VPOPCNTDQ exist.
+    unsafe {
+        match *query {
+            [a, b, c, d] => wide::<4>([a, b, c, d, a, b, c, d], rows, below, out),
+            [a, b, c, d, e, f, g, h] => {
+                wide::<8>([a, b, c, d, e, f, g, h], rows, below, out);
+            }
+            _ => unreachable!("rows of four or eight words"),
+        }
+    }
+}
+
+/// `W` is 4 or 8; `query` fills a vector.
+#[target_feature(enable = "avx512f,avx512vpopcntdq,popcnt")]
+fn wide<const W: usize>(query: [u64; 8], rows: &[u64], below: u32, out: &mut Vec<u64>) {
+    // SAFETY: 64 bytes are there; the load is unaligned.
+    let query_vector = unsafe { _mm512_loadu_si512(query.as_ptr().cast()) };
+    let limit = _mm512_set1_epi64(i64::from(below));
+    let order = _mm512_setr_epi64(0, 2, 1, 3, 4, 6, 5, 7);
+    let groups = rows.chunks_exact(8 * W);
+    let rest = groups.remainder();
+    for (nth, group) in groups.enumerate() {
+        let mut ones = [_mm512_setzero_si512(); W];
+        for (v, ones) in ones.iter_mut().enumerate() {
+            let from = group[v * LANES..][..LANES].as_ptr();
+            _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(WORDS_AHEAD).cast());
+            // SAFETY: 64 bytes are there; the load is unaligned.
+            let codes = unsafe { _mm512_loadu_si512(from.cast()) };
+            *ones = _mm512_popcnt_epi64(_mm512_xor_si512(codes, query_vector));
+        }
+        let distances = if W == 8 {
+            let (a, b) = (pair(ones[0], ones[1]), pair(ones[2], ones[3]));
+            let (c, d) = (pair(ones[4], ones[5]), pair(ones[6], ones[7]));
+            halves(halves(a, b), halves(c, d))
+        } else {
+            // rows 0 2 1 3 4 6 5 7
+            let both = halves(pair(ones[0], ones[1]), pair(ones[2], ones[3]));
+            _mm512_permutexvar_epi64(order, both)
+        };
+        let near = _mm512_cmplt_epu64_mask(distances, limit);
+        if near != 0 {
+            push(out, near, distances, nth * LANES);
+        }
+    }
+    let done = (rows.len() - rest.len()) / W;
+    for (at, row) in rest.chunks_exact(W).enumerate() {
+        let ones: u32 = row.iter().zip(query).map(|(a, b)| (a ^ b).count_ones()).sum();
+        if ones < below {
+            out.push(u64::from(ones) << 32 | (done + at) as u64);
+        }
+    }
+}
+
+/// Sums of neighbouring words: of `a` in even, of `b` in odd places.
+#[target_feature(enable = "avx512f")]
+fn pair(a: __m512i, b: __m512i) -> __m512i {
+    _mm512_add_epi64(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b))
+}
+
+/// Sums of neighbouring quarters: of `a` in the lower, of `b` in the upper half.
+#[target_feature(enable = "avx512f")]
+fn halves(a: __m512i, b: __m512i) -> __m512i {
+    _mm512_add_epi64(_mm512_shuffle_i64x2::<0x88>(a, b), _mm512_shuffle_i64x2::<0xdd>(a, b))
+}
+
 /// Appends the keys of the lanes in `near`; lane 0 is the code at `at`.
 #[target_feature(enable = "avx512f")]
-fn push(out: &mut Vec<u64>, near: __mmask8, distances: __m512i, at: usize) {
+pub(super) fn push(out: &mut Vec<u64>, near: __mmask8, distances: __m512i, at: usize) {
     let lanes = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
     let positions = _mm512_add_epi64(lanes, _mm512_set1_epi64(at.cast_signed() as i64));
     let keys = _mm512_or_si512(_mm512_slli_epi64(distances, 32), positions);

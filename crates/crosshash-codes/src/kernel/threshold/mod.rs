@@ -12,7 +12,12 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avx512_nodes;
+mod nodes;
 mod portable;
+
+pub(crate) use nodes::{Nodes, PADDING};
 
 use std::ops::Range;
 
@@ -120,6 +125,10 @@ impl Kernel {
         match (self, query) {
             #[cfg(target_arch = "x86_64")]
             (Kernel::Avx512, &[a, b]) => avx512::threshold_pairs([a, b], rows, below, out),
+            #[cfg(target_arch = "x86_64")]
+            (Kernel::Avx512, query) if matches!(query.len(), 4 | 8) => {
+                avx512::threshold_wide(query, rows, below, out);
+            }
             _ => portable::threshold_rows(query, rows, below, out),
         }
     }
@@ -129,7 +138,7 @@ impl Kernel {
     pub(crate) fn reads_rows(self, width: usize) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx512 => width == 2,
+            Kernel::Avx512 => matches!(width, 2 | 4 | 8),
             _ => false,
         }
     }

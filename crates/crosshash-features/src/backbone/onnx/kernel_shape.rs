@@ -14,6 +14,8 @@ const OPERATOR: u64 = 4;
 const ATTRIBUTE: u64 = 5;
 const DIMS: u64 = 1; // of TensorProto
 const TENSOR_NAME: u64 = 8;
+const DATA_LOCATION: u64 = 14;
+const EXTERNAL: u64 = 1; // TensorProto.DataLocation
 const ATTRIBUTE_NAME: u64 = 1; // of AttributeProto
 const ATTRIBUTE_INTS: u64 = 8;
 const ATTRIBUTE_TYPE: u64 = 20;
@@ -63,6 +65,21 @@ pub(super) fn completed(file: &[u8]) -> Option<Vec<u8>> {
         }
     }
     Some(out)
+}
+
+/// Whether weights are in other files, or the file cannot be parsed.
+pub(super) fn needs_other_files(file: &[u8]) -> bool {
+    let is_external = |tensor: &Field<'_>| {
+        let fields = fields(tensor.content)?;
+        Some(fields.iter().any(|f| f.number == DATA_LOCATION && f.value == EXTERNAL))
+    };
+    let any = || -> Option<bool> {
+        let model = fields(file)?;
+        let graph = fields(model.iter().find(|field| field.number == GRAPH)?.content)?;
+        let mut tensors = graph.iter().filter(|field| field.number == INITIALIZER);
+        Some(tensors.any(|tensor| is_external(tensor).unwrap_or(true)))
+    };
+    any().unwrap_or(true)
 }
 
 /// The kernel shape that a node lacks, if it is a convolution with constant weights.
@@ -176,6 +193,10 @@ mod tests {
     use super::*;
 
     fn file(with_shape: bool) -> Vec<u8> {
+        file_with(with_shape, false)
+    }
+
+    fn file_with(with_shape: bool, is_external: bool) -> Vec<u8> {
         let mut node = Vec::new();
         put(INPUT, b"x", &mut node);
         put(INPUT, b"w", &mut node);
@@ -189,6 +210,10 @@ mod tests {
             put_varint(size, &mut tensor);
         }
         put(TENSOR_NAME, b"w", &mut tensor);
+        if is_external {
+            put_varint(DATA_LOCATION << 3, &mut tensor);
+            put_varint(EXTERNAL, &mut tensor);
+        }
         let (mut graph, mut model) = (Vec::new(), Vec::new());
         put(NODE, &node, &mut graph);
         put(INITIALIZER, &tensor, &mut graph);
@@ -200,6 +225,13 @@ mod tests {
     fn convolutions_get_the_shape_of_their_weights() {
         assert_eq!(completed(&file(false)), Some(file(true)));
         assert_eq!(completed(&file(true)), None);
+    }
+
+    #[test]
+    fn weights_in_other_files_are_found() {
+        assert!(!needs_other_files(&file_with(true, false)));
+        assert!(needs_other_files(&file_with(true, true)));
+        assert!(needs_other_files(&[0xFF; 40]), "the runtime reports what is wrong");
     }
 
     #[test]

@@ -19,9 +19,11 @@ pub(super) struct Pure {
 pub(super) fn open(path: &Path, output: Option<&str>) -> Result<Pure> {
     let mut options = ModelOptions::with_all_ops();
     options.prepack_weights(true);
-    let model = match kernel_shape::completed(&fs_err::read(path)?) {
-        None => options.load_file(path),
-        Some(bytes) => options.load(bytes),
+    let bytes = fs_err::read(path)?;
+    let model = match kernel_shape::completed(&bytes) {
+        Some(completed) => options.load(completed),
+        None if kernel_shape::needs_other_files(&bytes) => options.load_file(path),
+        None => options.load(bytes),
     };
     let model = model.map_err(|err| fault("invalid ONNX file", err))?;
     let outputs = names(&model, model.output_ids());

@@ -1,48 +1,51 @@
-//! CSV and TSV tables with one header line.
+//! CSV and TSV tables with one header line. Encoding and separator are recognised by their content
+//! (`text_format.rs`).
 //!
 //! CSV cells may be quoted (RFC 4180). TSV cells are not: a quotation mark is an ordinary character, and
 //! a cell contains neither tabs nor line breaks.
 
-use std::io::BufReader;
+use std::io::Read;
 use std::path::Path;
 
 use csv::{ErrorKind, ReaderBuilder, StringRecord};
 
 use super::table::{self, Cell, Column, ColumnSpec, Table};
+use super::text_format::{self, TextFormat};
 use crate::data::limits::Budget;
 use crate::{Error, Place, Result};
 
 pub(super) fn csv(path: &Path, requested: &[ColumnSpec], _: &Budget) -> Result<Table> {
-    read(path, requested, &commas())
+    read(path, requested, b',')
 }
 
 pub(super) fn csv_columns(path: &Path) -> Result<Vec<String>> {
-    header(&mut start(path, &commas())?)
+    header(&mut start(path, b',')?)
+}
+
+pub(super) fn csv_format(path: &Path) -> Result<TextFormat> {
+    text_format::recognise(path, b',')
 }
 
 pub(super) fn tsv(path: &Path, requested: &[ColumnSpec], _: &Budget) -> Result<Table> {
-    read(path, requested, &tabs())
+    read(path, requested, b'\t')
 }
 
 pub(super) fn tsv_columns(path: &Path) -> Result<Vec<String>> {
-    header(&mut start(path, &tabs())?)
+    header(&mut start(path, b'\t')?)
 }
 
-fn commas() -> ReaderBuilder {
-    ReaderBuilder::new()
+pub(super) fn tsv_format(path: &Path) -> Result<TextFormat> {
+    text_format::recognise(path, b'\t')
 }
 
-fn tabs() -> ReaderBuilder {
+type Lines = csv::Reader<Box<dyn Read>>;
+
+fn start(path: &Path, usual: u8) -> Result<Lines> {
+    let format = text_format::recognise(path, usual)?;
+    let text = text_format::decoded(path, format.encoding)?;
     let mut builder = ReaderBuilder::new();
-    builder.delimiter(b'\t').quoting(false);
-    builder
-}
-
-type Lines = csv::Reader<BufReader<fs_err::File>>;
-
-fn start(path: &Path, builder: &ReaderBuilder) -> Result<Lines> {
-    let file = BufReader::with_capacity(1 << 20, fs_err::File::open(path)?);
-    Ok(builder.from_reader(file))
+    builder.delimiter(format.separator).quoting(format.quoting);
+    Ok(builder.from_reader(text))
 }
 
 fn header(reader: &mut Lines) -> Result<Vec<String>> {
@@ -55,8 +58,8 @@ fn header(reader: &mut Lines) -> Result<Vec<String>> {
     Ok(header.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned()).collect())
 }
 
-fn read(path: &Path, requested: &[ColumnSpec], builder: &ReaderBuilder) -> Result<Table> {
-    let mut reader = start(path, builder)?;
+fn read(path: &Path, requested: &[ColumnSpec], usual: u8) -> Result<Table> {
+    let mut reader = start(path, usual)?;
     let there = header(&mut reader)?;
     let places = table::places(requested, &there)?;
     if let Some(numbers) =

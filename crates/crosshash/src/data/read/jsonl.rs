@@ -5,11 +5,35 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::table::{Building, Cell, ColumnSpec, Table};
+use super::table::{Building, Cell, ColumnKind, ColumnSpec, Table};
 use crate::data::limits::Budget;
 use crate::{Error, Place, Result};
 
+/// The shortest list of numbers that is an embedding.
+const EMBEDDING: usize = 16;
+
 pub(super) fn columns(path: &Path) -> Result<Vec<String>> {
+    Ok(first(path)?.keys().cloned().collect())
+}
+
+/// The kinds of the values of the first object.
+pub(super) fn kinds(path: &Path) -> Result<Vec<(String, ColumnKind)>> {
+    let kind = |value: &Value| match value {
+        Value::Array(list)
+            if list.len() >= EMBEDDING && list.iter().all(Value::is_number) =>
+        {
+            ColumnKind::Numbers
+        }
+        Value::Array(list) if list.iter().any(|v| v.is_array() || v.is_object()) => {
+            ColumnKind::Other
+        }
+        Value::Object(_) => ColumnKind::Other,
+        _ => ColumnKind::Cells,
+    };
+    Ok(first(path)?.iter().map(|(name, value)| (name.clone(), kind(value))).collect())
+}
+
+fn first(path: &Path) -> Result<Map<String, Value>> {
     let file = BufReader::new(fs_err::File::open(path)?);
     for (line, number) in file.lines().zip(1_u64..) {
         let line = line?;
@@ -18,10 +42,10 @@ pub(super) fn columns(path: &Path) -> Result<Vec<String>> {
                 serde_json::from_str(&line).map_err(|err| {
                     Error::row(Place::Line(number), format!("not a JSON object: {err}"))
                 })?;
-            return Ok(object.keys().cloned().collect());
+            return Ok(object);
         }
     }
-    Ok(Vec::new())
+    Ok(Map::new())
 }
 
 pub(super) fn table(

@@ -15,6 +15,7 @@ mod npz;
 mod parquet;
 mod pictures;
 mod table;
+mod text_format;
 
 /// Replacement for a format that is disabled in this build.
 #[cfg(not(feature = "matlab"))]
@@ -43,23 +44,36 @@ mod mat73 {
 mod parquet {
     use std::path::Path;
 
-    use super::{ColumnSpec, Table};
+    use super::{ColumnKind, ColumnSpec, Table, TakeFile};
     use crate::data::limits::Budget;
     use crate::{Error, Result};
 
+    fn disabled() -> Error {
+        Error::disabled("Parquet tables are not read", "parquet")
+    }
+
     pub(super) fn columns(_: &Path) -> Result<Vec<String>> {
-        Err(Error::disabled("Parquet tables are not read", "parquet"))
+        Err(disabled())
+    }
+
+    pub(super) fn kinds(_: &Path) -> Result<Vec<(String, ColumnKind)>> {
+        Err(disabled())
     }
 
     pub(super) fn table(_: &Path, _: &[ColumnSpec], _: &Budget) -> Result<Table> {
-        Err(Error::disabled("Parquet tables are not read", "parquet"))
+        Err(disabled())
+    }
+
+    pub(super) fn files(_: &Path, _: &str, _: TakeFile<'_>) -> Result<()> {
+        Err(disabled())
     }
 }
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-pub(crate) use pictures::Listing;
-pub(crate) use table::{Cell, ColumnSpec, Table};
+pub(crate) use pictures::{Listing, is_picture};
+pub(crate) use table::{Cell, ColumnKind, ColumnSpec, Table};
+pub(crate) use text_format::{Encoding, TextFormat};
 
 use super::Features;
 use super::limits::Budget;
@@ -72,11 +86,20 @@ pub struct Reader {
     /// File extensions in lower case; empty for a folder.
     pub endings: &'static [&'static str],
     names: Option<ReadNames>,
+    kinds: Option<ReadKinds>,
+    text_format: Option<ReadTextFormat>,
     array: Option<ReadArray>,
     table: Option<ReadTable>,
+    files: Option<ReadFiles>,
     pictures: Option<ReadPictures>,
 }
 
+/// Takes the row and the content of a file in a table; `None` if the cell is empty.
+pub(crate) type TakeFile<'a> = &'a mut dyn FnMut(usize, Option<&[u8]>) -> Result<()>;
+
+type ReadKinds = fn(&Path) -> Result<Vec<(String, ColumnKind)>>;
+type ReadTextFormat = fn(&Path) -> Result<TextFormat>;
+type ReadFiles = fn(&Path, &str, TakeFile<'_>) -> Result<()>;
 type ReadNames = fn(&Path) -> Result<Vec<String>>;
 type ReadArray = fn(&Path, Option<&str>, bool, &Budget) -> Result<Features>;
 type ReadTable = fn(&Path, &[ColumnSpec], &Budget) -> Result<Table>;
@@ -94,21 +117,26 @@ pub const READERS: &[Reader] = &[
     Reader {
         table: Some(delimited::tsv),
         names: Some(delimited::tsv_columns),
+        text_format: Some(delimited::tsv_format),
         ..format("TSV table", &["tsv", "tab"])
     },
     Reader {
         table: Some(delimited::csv),
         names: Some(delimited::csv_columns),
-        ..format("CSV table", &["csv"])
+        text_format: Some(delimited::csv_format),
+        ..format("CSV table", &["csv", "txt"])
     },
     Reader {
         table: Some(jsonl::table),
         names: Some(jsonl::columns),
+        kinds: Some(jsonl::kinds),
         ..format("JSONL table", &["jsonl", "ndjson"])
     },
     Reader {
         table: Some(parquet::table),
         names: Some(parquet::columns),
+        kinds: Some(parquet::kinds),
+        files: Some(parquet::files),
         ..format("Parquet table", &["parquet"])
     },
     Reader { pictures: Some(pictures::zip), ..format("zip of pictures", &["zip"]) },
@@ -120,13 +148,64 @@ pub const READERS: &[Reader] = &[
 ];
 
 const fn format(name: &'static str, endings: &'static [&'static str]) -> Reader {
-    Reader { name, endings, names: None, array: None, table: None, pictures: None }
+    Reader {
+        name,
+        endings,
+        names: None,
+        kinds: None,
+        text_format: None,
+        array: None,
+        table: None,
+        files: None,
+        pictures: None,
+    }
 }
 
 /// The columns of a table or the variables of a file.
 pub(crate) fn names(path: &Path) -> Result<Vec<String>> {
     let reader = find(path, "named columns or variables", |reader| reader.names)?;
     reader(path).map_err(|err| err.at(path))
+}
+
+/// The columns of a table with what they contain.
+pub(crate) fn kinds(path: &Path) -> Result<Vec<(String, ColumnKind)>> {
+    match find(path, "a table", |reader| reader.kinds) {
+        Ok(reader) => reader(path).map_err(|err| err.at(path)),
+        Err(_) => {
+            Ok(names(path)?.into_iter().map(|name| (name, ColumnKind::Cells)).collect())
+        }
+    }
+}
+
+/// Encoding and separator of a text table; `None` for other formats.
+pub(crate) fn text_format(path: &Path) -> Result<Option<TextFormat>> {
+    match find(path, "a table", |reader| reader.text_format) {
+        Ok(reader) => reader(path).map(Some).map_err(|err| err.at(path)),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Calls `take` with the files that a column of a table contains, row by row.
+pub(crate) fn files(path: &Path, column: &str, take: TakeFile<'_>) -> Result<()> {
+    let reader = find(path, "files", |reader| reader.files)?;
+    reader(path, column, take).map_err(|err| err.at(path))
+}
+
+/// Reads columns of several tables with the same columns, one after another.
+pub(crate) fn tables(
+    paths: &[PathBuf],
+    requested: &[ColumnSpec],
+    budget: &Budget,
+) -> Result<Table> {
+    let mut all: Option<Table> = None;
+    for path in paths {
+        let next = table(path, requested, budget)?;
+        all = Some(match all {
+            None => next,
+            Some(all) => all.append(next).map_err(|err| err.at(path))?,
+        });
+    }
+    all.ok_or_else(|| Error::content("items: the list of tables is empty"))
 }
 
 /// Reads an array; `key` selects one of several arrays in a file. With `vectors`, a one-dimensional

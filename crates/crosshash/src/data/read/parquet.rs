@@ -1,9 +1,14 @@
 //! Parquet tables, e.g. of Hugging Face: texts, numbers, and lists for labels and embeddings. Only the
 //! requested columns are read, in batches. The crate `parquet` decodes the files, without Arrow.
+//!
+//! Pictures are stored as Hugging Face does: a column of bytes, or a group with the fields `bytes` and
+//! `path`. The names of classes are in the metadata that its library writes.
 
 mod column;
+mod files;
 
 use std::cell::Cell as Flag;
+use std::collections::HashMap;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Once;
@@ -11,7 +16,8 @@ use std::sync::Once;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 
 use self::column::{Column, Sink};
-use super::table::{self, Building, Cell, ColumnSpec, Table};
+use super::TakeFile;
+use super::table::{self, Building, Cell, ColumnKind, ColumnSpec, Table};
 use crate::data::limits::Budget;
 use crate::{Error, Result};
 
@@ -32,6 +38,51 @@ pub(super) fn table(
     budget: &Budget,
 ) -> Result<Table> {
     guarded(|| read_table(path, requested, budget))
+}
+
+pub(super) fn kinds(path: &Path) -> Result<Vec<(String, ColumnKind)>> {
+    guarded(|| {
+        let file = open(path)?;
+        let classes = class_names(&file);
+        let all = names(&file).into_iter().enumerate();
+        let kind = |(place, name): (usize, String)| {
+            let kind = match (Column::find(&file, place).declared(), classes.get(&name)) {
+                (ColumnKind::Cells, Some(names)) => ColumnKind::Classes(names.clone()),
+                (ColumnKind::Other, _) if files::leaf(&file, place).is_some() => {
+                    ColumnKind::Files
+                }
+                (kind, _) => kind,
+            };
+            (name, kind)
+        };
+        Ok(all.map(kind).collect())
+    })
+}
+
+pub(super) fn files(path: &Path, column: &str, take: TakeFile<'_>) -> Result<()> {
+    guarded(|| {
+        let file = open(path)?;
+        let wanted = [ColumnSpec::Cells(column.to_owned())];
+        let place = table::places(&wanted, &names(&file))?[0];
+        files::read(&file, place, take)
+    })
+}
+
+/// The names of classes by column, from the metadata of Hugging Face.
+fn class_names(file: &File) -> HashMap<String, Vec<String>> {
+    let all = file.metadata().file_metadata().key_value_metadata();
+    let text = all.into_iter().flatten().find(|entry| entry.key == "huggingface");
+    let text = text.and_then(|entry| entry.value.as_deref()).unwrap_or_default();
+    let value: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
+    let features = value["info"]["features"].as_object();
+    let names = |(name, feature): (&String, &serde_json::Value)| {
+        // A list of classes nests the feature.
+        let class = [feature, &feature["feature"]];
+        let names = class.into_iter().find_map(|feature| feature["names"].as_array())?;
+        let names = names.iter().map(|name| name.as_str().map(str::to_owned));
+        Some((name.clone(), names.collect::<Option<Vec<String>>>()?))
+    };
+    features.into_iter().flatten().filter_map(names).collect()
 }
 
 /// Converts panics of the crate on damaged files to errors, without a message on stderr.
@@ -102,7 +153,7 @@ fn read_table(path: &Path, requested: &[ColumnSpec], budget: &Budget) -> Result<
 fn fault(err: impl std::fmt::Display) -> Error {
     let text = err.to_string();
     let remedy = if text.contains("Disabled feature at compile time") {
-        "; write it plain or with compression=\"snappy\" or \"gzip\""
+        "; write it plain or with compression=\"zstd\", \"snappy\" or \"gzip\""
     } else {
         ""
     };

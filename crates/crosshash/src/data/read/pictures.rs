@@ -136,7 +136,8 @@ fn checked(name: &str) -> Result<String> {
     Ok(name.to_owned())
 }
 
-fn is_picture(name: &str) -> bool {
+/// Whether a name is that of a picture, and not hidden.
+pub(crate) fn is_picture(name: &str) -> bool {
     let hidden = name.split('/').any(|part| part.starts_with('.') || part == "__MACOSX");
     let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_lowercase());
     !hidden && ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str()))

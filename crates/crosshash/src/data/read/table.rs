@@ -39,6 +39,21 @@ impl Cell {
     }
 }
 
+/// What a column contains, as far as the file declares it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ColumnKind {
+    /// Texts, numbers or lists of these.
+    Cells,
+    /// Numbers of classes, with the names of the classes.
+    Classes(Vec<String>),
+    /// Lists of numbers: embeddings.
+    Numbers,
+    /// Files, e.g. pictures.
+    Files,
+    /// Anything else.
+    Other,
+}
+
 /// One column.
 pub(crate) enum Column {
     Cells(Vec<Cell>),
@@ -68,6 +83,29 @@ impl Table {
 
     pub(crate) fn len(&self) -> usize {
         self.rows
+    }
+
+    /// The rows of two files with the same columns; lines are then counted as rows.
+    pub(crate) fn append(mut self, other: Table) -> Result<Table> {
+        assert_eq!(self.requested, other.requested, "the same columns");
+        self.columns = self
+            .columns
+            .into_iter()
+            .zip(other.columns)
+            .map(|pair| match pair {
+                (Column::Cells(mut cells), Column::Cells(more)) => {
+                    cells.extend(more);
+                    Ok(Column::Cells(cells))
+                }
+                (Column::Numbers(rows), Column::Numbers(more)) => {
+                    Ok(Column::Numbers(rows.append(more)?))
+                }
+                _ => Err(Error::content("a column has different types in two files")),
+            })
+            .collect::<Result<_>>()?;
+        self.lines = None;
+        self.rows += other.rows;
+        Ok(self)
     }
 
     /// The location of a row in the file.

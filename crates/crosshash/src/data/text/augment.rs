@@ -7,9 +7,12 @@
 //!                               if none would remain, all are kept
 //! ```
 //!
-//! [`TokenizedTexts`] keeps the known words of every text, so that texts are analysed once. It also finds
-//! the texts that contain all remaining words of another one ([`TokenizedTexts::containing`]): these are
-//! further positives of an instance loss.
+//! [`TokenizedTexts`] keeps the words of every text, so that texts are analysed once: those of the vocabulary,
+//! and other words that have n-grams of the vocabulary, so that whole texts have the rows that the vocabulary
+//! gives them. It also finds the texts that contain all remaining words of another one
+//! ([`TokenizedTexts::containing`]): these are further positives of an instance loss.
+
+use std::collections::HashMap;
 
 use rand::RngExt as _;
 use rand::seq::SliceRandom as _;
@@ -31,7 +34,8 @@ pub struct TextAugmentation {
     pub dropout: f64,
 }
 
-/// The known words of many texts: terms of a vocabulary, without n-grams.
+/// The words of many texts by number: first the terms of a vocabulary, by column, then other words that have
+/// n-grams of the vocabulary.
 #[derive(Debug, Clone)]
 pub struct TokenizedTexts {
     vocabulary: Vocabulary,
@@ -39,6 +43,7 @@ pub struct TokenizedTexts {
     words: Vec<u32>,    // distinct within a text, ascending
     times: Vec<u32>,
     terms: Vec<Term>,         // by column
+    known: usize,             // words of the vocabulary
     ngram_starts: Vec<usize>, // word -> where its n-grams begin
     ngrams: Vec<u32>,         // columns; repeated if a word has an n-gram twice
 }
@@ -62,7 +67,7 @@ impl KeptWords {
         self.len() == 0
     }
 
-    /// The columns of the words of one text, ascending.
+    /// The numbers of the words of one text, ascending.
     pub fn words(&self, text: usize) -> &[u32] {
         &self.words[self.starts[text]..self.starts[text + 1]]
     }
@@ -73,11 +78,34 @@ impl TokenizedTexts {
     pub fn new(vocabulary: &Vocabulary, texts: &Texts) -> TokenizedTexts {
         let analyser = Analyser::new(vocabulary.analysis());
         let (mut starts, mut words, mut times) = (vec![0], Vec::new(), Vec::new());
+        let (mut ngram_starts, mut ngrams) = (vec![0], Vec::new());
+        for (word, _) in vocabulary.terms() {
+            vocabulary.ngrams(word, |known| ngrams.push(known.column));
+            ngram_starts.push(ngrams.len());
+        }
+        let known = ngram_starts.len() - 1;
+        // The numbers of other words; none for words without n-grams of the vocabulary.
+        let mut others: HashMap<String, Option<u32>> = HashMap::new();
         let mut found: Vec<u32> = Vec::new();
         for text in 0..texts.len() {
             found.clear();
             analyser.terms(texts.get(text), |term| {
-                found.extend(vocabulary.term(term).map(|known| known.column));
+                if let Some(known) = vocabulary.term(term) {
+                    found.push(known.column);
+                    return;
+                }
+                let number = others.get(term).copied().unwrap_or_else(|| {
+                    vocabulary.ngrams(term, |known| ngrams.push(known.column));
+                    let number = u32::try_from(ngram_starts.len() - 1).ok();
+                    let number =
+                        number.filter(|_| ngram_starts.last() < Some(&ngrams.len()));
+                    if number.is_some() {
+                        ngram_starts.push(ngrams.len());
+                    }
+                    others.insert(term.to_owned(), number);
+                    number
+                });
+                found.extend(number);
             });
             found.sort_unstable();
             for same in found.chunk_by(|a, b| a == b) {
@@ -86,14 +114,16 @@ impl TokenizedTexts {
             }
             starts.push(words.len());
         }
-        let (mut ngram_starts, mut ngrams) = (vec![0], Vec::new());
-        for (word, _) in vocabulary.terms() {
-            vocabulary.ngrams(word, |known| ngrams.push(known.column));
-            ngram_starts.push(ngrams.len());
+        TokenizedTexts {
+            terms: vocabulary.every_term().collect(),
+            vocabulary: vocabulary.clone(),
+            starts,
+            words,
+            times,
+            known,
+            ngram_starts,
+            ngrams,
         }
-        let terms = vocabulary.every_term().collect();
-        let vocabulary = vocabulary.clone();
-        TokenizedTexts { vocabulary, starts, words, times, terms, ngram_starts, ngrams }
     }
 
     /// Number of texts.
@@ -141,7 +171,9 @@ impl TokenizedTexts {
             let span = kept.starts[text]..kept.starts[text + 1];
             for (&word, &times) in kept.words[span.clone()].iter().zip(&kept.times[span]) {
                 let place = word as usize;
-                cells.add(self.terms[place], times);
+                if place < self.known {
+                    cells.add(self.terms[place], times);
+                }
                 for &ngram in
                     &self.ngrams[self.ngram_starts[place]..self.ngram_starts[place + 1]]
                 {
@@ -274,6 +306,32 @@ mod tests {
                 assert_eq!(tokenized.rows(&kept).unwrap(), rows.select(&[2, 0, 4, 0]));
             }
         }
+    }
+
+    /// Words outside the vocabulary count by their n-grams, as they do when a text is encoded.
+    #[test]
+    fn unknown_words_have_their_ngrams() {
+        let ngrams = Some(NGrams { min_words: 1, ..NGrams::default() });
+        let analysis = Analysis { min_texts: 2, ngrams, ..Analysis::default() };
+        let texts: Texts = ["heart", "hearts", "heart", "zebra", "hearts zebra heart"]
+            .iter()
+            .map(|text| (*text).to_owned())
+            .collect();
+        let vocabulary = Vocabulary::of_texts(&texts, &analysis);
+        let terms: Vec<&str> = vocabulary.terms().map(|(term, _)| term).collect();
+        assert_eq!(terms, ["heart", "hearts", "zebra"]);
+        let texts: Texts = ["heartbeat", "heart heartbeat", "xyz", "heartbeat xyz"]
+            .iter()
+            .map(|text| (*text).to_owned())
+            .collect();
+        let tokenized = TokenizedTexts::new(&vocabulary, &texts);
+        let all = tokenized.all(&[0, 1, 2, 3]);
+        assert_eq!(tokenized.rows(&all).unwrap(), vocabulary.rows(&texts).unwrap());
+        // "xyz" has no known n-gram, so it is no word; "heartbeat" is one, number 3.
+        assert_eq!((all.words(0), all.words(1)), (&[3][..], &[0, 3][..]));
+        assert_eq!((all.words(2), all.words(3)), (&[][..], &[3][..]));
+        let found = tokenized.containing(&all, &[0, 1, 2, 3]);
+        assert_eq!(found, [vec![0, 1, 3], vec![1], vec![], vec![0, 1, 3]]);
     }
 
     #[test]

@@ -155,7 +155,7 @@ fn three_steps_of_training() {
                 golden.transposed(&format!("param.{name}.hidden.weight"));
             let width = weight.len() / hidden;
             let shape =
-                Shape { width, sparse, hidden, bits: 16, classes: 6, network: None };
+                Shape { width, sparse, hidden, bits: 16, classes: 6, ..Shape::default() };
             let bias = golden.single(&format!("param.{name}.hidden.bias"));
             let matrices = vec![
                 at_rest("hidden.weight", (weight, hidden)),

@@ -424,7 +424,7 @@ impl Objective for JcchObjective {
         if let Some(pair) = &loss.pair {
             terms.mean("pair", number(pair));
         }
-        terms.check(at)?;
+        terms.check(at, self.rate_key())?;
         let mut grads = loss.total.backward();
         drop(loss);
         let factor = self.factor(at);
@@ -461,6 +461,7 @@ impl Objective for JcchObjective {
                 value: f64::INFINITY,
                 epoch: at.epoch + 1,
                 step: at.step,
+                key: self.rate_key(),
             });
         }
         let first = self.first_length;

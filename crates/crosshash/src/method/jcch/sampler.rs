@@ -352,7 +352,9 @@ impl Queue {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use std::borrow::Borrow;
+
     use super::*;
     use crate::data::{Dense, Features, Modality};
 
@@ -363,7 +365,9 @@ mod tests {
         Modality::new("m", ids, Features::Dense(features), labels).unwrap()
     }
 
-    fn sampler(modalities: &[&Modality]) -> Arc<Sampler> {
+    /// A sampler of all items, with pairs.
+    pub(in super::super) fn sampler<M: Borrow<Modality>>(modalities: &[M]) -> Arc<Sampler> {
+        let modalities: Vec<&Modality> = modalities.iter().map(M::borrow).collect();
         let items: Vec<Vec<usize>> =
             modalities.iter().map(|m| (0..m.len()).collect()).collect();
         let views: Vec<View<'_>> =

@@ -1,7 +1,6 @@
 //! Properties of the batches of pairs by key, many to many.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use crosshash_codes::Labels;
 use proptest::prelude::*;
@@ -9,8 +8,9 @@ use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
 
-use super::sampler::{BatchIndices, Sampler};
-use crate::data::{Dense, Features, Modality, View};
+use super::sampler::BatchIndices;
+use super::sampler::tests::sampler;
+use crate::data::{Dense, Features, Modality};
 use crate::proptests::fixed;
 
 /// Items of one modality with these pair keys; without labels.
@@ -20,15 +20,6 @@ fn modality(name: &str, keys: &[String]) -> Modality {
     let ids = (0..keys.len()).map(|k| format!("{name}{k}")).collect();
     let new = Modality::new(name, ids, Features::Dense(features), labels).unwrap();
     new.with_pairs(keys.to_vec()).unwrap()
-}
-
-fn sampler(modalities: &[Modality]) -> Arc<Sampler> {
-    let items: Vec<Vec<usize>> =
-        modalities.iter().map(|m| (0..m.len()).collect()).collect();
-    let views: Vec<View<'_>> =
-        modalities.iter().zip(&items).map(|(m, items)| m.view(items)).collect();
-    let labels: Vec<Labels> = modalities.iter().map(|m| m.labels().clone()).collect();
-    Arc::new(Sampler::new(&views, &labels, true))
 }
 
 /// Modalities whose items have random keys; the first two share at least one.

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::jcch::{self, Jcch};
 use super::modality_data::TextOptions;
+use super::range::{LEARNING_RATE, Range};
 use super::{Begun, Entry, Method, MethodInfo};
 use crate::Result;
 use crate::config::{Config, Settings as _, check};
@@ -41,9 +42,17 @@ pub(super) const ENTRY: Entry = Entry {
         ..jcch::INFO
     },
     sections: &[jcch::Settings::SECTION, Plus::SECTION],
+    search: &[
+        LEARNING_RATE,
+        Range::log("jcch.lambda", 0.0002, 0.05),
+        Range::log("plus.instance", 0.2, 5.0),
+        Range::log("plus.similarity", 0.3, 10.0),
+    ],
     build: |sections| {
-        let settings = sections
-            .read_or(jcch::Settings { lambda: 0.02, ..jcch::Settings::default() })?;
+        // The instance term replaces most of the pair term.
+        let defaults =
+            jcch::Settings { lambda: 0.02, beta: 0.1, ..jcch::Settings::default() };
+        let settings = sections.read_or(defaults)?;
         let jcch = Jcch { settings, coefficients: Kind::Auto };
         Ok(Box::new(JcchPlus { jcch, plus: sections.read()? }))
     },

@@ -9,8 +9,14 @@
 //!
 //! Differences from the paper: at most `seph.items` random pairs (5,000, as in the paper) are used,
 //! because step 1 costs n^2; step 1 reverts steps that increase its objective; database items are encoded
-//! from one modality, not from the unified probability of both, so that retrieval is cross-modal as for
-//! all other methods; 15 iterations of k-means from random rows.
+//! from one modality, so that retrieval is cross-modal as for all other methods; 15 iterations of k-means
+//! from random rows.
+//!
+//! With `seph.unified`, the published protocol: a database item that is in both modalities has one code,
+//! sgn(P_1 P_2 - (1 - P_1)(1 - P_2)) with the probabilities P_m of a bit, which is the sign of the sum of the
+//! outputs (logits). The prior of the bit in the paper is left out, as in the authors' code. Such results are not
+//! comparable with cross-modal ones. A public variant (BMC-SDNU) encodes per modality and swaps the names of
+//! the directions.
 
 mod codes;
 mod regression;
@@ -22,6 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use super::closed_form::{self, Progress, Solution};
 use super::modality_data::pairs;
+use super::range::Range;
 use super::views::View;
 use super::{Begun, Entry, Learning, Method, MethodInfo, ModalityData};
 use crate::Result;
@@ -46,13 +53,21 @@ pub(crate) struct Settings {
     pub(crate) centres: usize,
     /// Iterations of the codes.
     pub(crate) iterations: usize,
-    /// Weight of `w^T K w` in the regression, beside the mean loss of the items.
+    /// Weight of `w^T K w` in the regression, beside the sum of the losses of the items.
     pub(crate) penalty: f64,
+    /// Whether database items have one code from all modalities (the published protocol).
+    pub(crate) unified: bool,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { items: 5000, centres: 500, iterations: 100, penalty: 0.0001 }
+        Settings {
+            items: 5000,
+            centres: 500,
+            iterations: 100,
+            penalty: 0.01,
+            unified: false,
+        }
     }
 }
 
@@ -75,6 +90,7 @@ pub(super) const KM: Entry = Entry {
         ..INFO
     },
     sections: &[Settings::SECTION],
+    search: &[Range::log("seph.penalty", 1e-3, 100.0)],
     build: |sections| {
         Ok(Box::new(Seph {
             name: KM.info.name,
@@ -92,6 +108,7 @@ pub(super) const RND: Entry = Entry {
         ..INFO
     },
     sections: &[Settings::SECTION],
+    search: &[Range::log("seph.penalty", 1e-3, 100.0)],
     build: |sections| {
         Ok(Box::new(Seph {
             name: RND.info.name,
@@ -115,6 +132,8 @@ const INFO: MethodInfo = MethodInfo {
     codes: true,
     networks: false,
     rotates: false,
+    steps: 3000,
+    on_features: "",
 };
 
 #[derive(Debug)]
@@ -127,7 +146,7 @@ struct Seph {
 impl Method for Seph {
     fn begin(&self, config: &Config, training: &Training<'_>) -> Result<Begun> {
         let (by_means, settings) = (self.by_means, self.settings.clone());
-        closed_form::begin(config, training, |items| {
+        let begun = closed_form::begin(config, training, |items| {
             let mut pairs = pairs(self.name, training, items)?;
             let mut rng = ChaCha8Rng::seed_from_u64(config.seed());
             let mut chosen: Vec<usize> = (0..pairs[0].len()).collect();
@@ -140,6 +159,13 @@ impl Method for Seph {
             Ok(Box::new(move |items, progress| {
                 solve(&config, &settings, items, &pairs, by_means, progress)
             }))
+        })?;
+        Ok(match begun {
+            Begun::ClosedForm(mut solver) => {
+                solver.unified = self.settings.unified;
+                Begun::ClosedForm(solver)
+            }
+            gradient => gradient,
         })
     }
 }
@@ -172,8 +198,9 @@ fn solve(
         let kernel = kernel(side, chosen, settings.centres, by_means, &mut rng)?;
         let features = kernel.apply(&side.rows.batch(chosen)?);
         let own = kernel.own();
+        let penalty = settings.penalty / chosen.len().max(1) as f64; // beside the mean
         let Some(weights) =
-            regress(&features, &own, &codes, bits, settings.penalty, &mut || on(&mut done))
+            regress(&features, &own, &codes, bits, penalty, &mut || on(&mut done))
         else {
             return Ok(None);
         };
@@ -191,7 +218,7 @@ fn solve(
         let matrices =
             vec![matrix("heads.weight", weights), matrix("heads.bias", vec![0.0; bits])];
         let shape =
-            Shape { width, sparse: false, hidden: 0, bits, classes: 0, network: None };
+            Shape { width, sparse: false, hidden: 0, bits, classes: 0, ..Shape::default() };
         let tower = Tower::from_matrices(shape, matrices, &crate::device::learning());
         towers.push(tower.expect("sizes made here"));
     }

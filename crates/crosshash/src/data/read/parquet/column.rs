@@ -14,7 +14,7 @@ use parquet::data_type::{
 use parquet::file::reader::FileReader as _;
 use parquet::schema::types::{ColumnDescriptor, Type};
 
-use super::{Building, CELL, Cell, File, fault};
+use super::{Building, CELL, Cell, ColumnKind, File, fault};
 use crate::{Error, Place, Result};
 
 /// Rows read at a time.
@@ -108,6 +108,15 @@ impl Column {
                 let kind = Kind::Other("nested values".to_owned());
                 Column { kind, leaf: 0, present: 0, item: None }
             }
+        }
+    }
+
+    /// What the column contains, as far as its type says.
+    pub(super) fn declared(&self) -> ColumnKind {
+        match (&self.kind, self.item) {
+            (Kind::Other(_), _) => ColumnKind::Other,
+            (Kind::Half | Kind::Float | Kind::Double, Some(_)) => ColumnKind::Numbers,
+            _ => ColumnKind::Cells,
         }
     }
 

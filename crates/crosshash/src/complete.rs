@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use crosshash_codes::eval::Options;
 
-use super::{CodedModality, DirectionReport, RunDir, RunReport};
 use crate::calibrate::calibrate;
 use crate::data::{Dataset, Split};
 use crate::encode::Encoder as _;
 use crate::evaluate::{Coded, Direction, every_direction};
+use crate::run_dir::{CodedModality, DirectionReport, RunDir, RunReport};
+use crate::suggest::suggest;
 use crate::train::Epoch;
 use crate::user_eval::add_user_metrics;
 use crate::{Config, Model, Result};
@@ -49,7 +50,7 @@ impl RunDir {
     ) -> Result<(String, Vec<Direction>)> {
         let FinishedTraining { config, dataset, split, model, history, .. } = training;
         self.save_model(model)?;
-        let mut coded: Vec<Coded> = Vec::new();
+        let mut modalities = Vec::new();
         for name in model.modalities() {
             let items =
                 dataset.queries(split, name)?.len() + dataset.database(split, name)?.len();
@@ -57,8 +58,11 @@ impl RunDir {
             let done = |done| progress(&what, done, items);
             let modality = CodedModality::encode(*model, dataset, split, name, &done)?;
             self.save_codes(&modality)?;
-            coded.push(modality.coded);
+            modalities.push(modality);
         }
+        let suggestions = suggest(model, dataset, split, &modalities)?;
+        let coded: Vec<Coded> =
+            modalities.into_iter().map(|modality| modality.coded).collect();
         let nearest = calibrate(model, dataset, split, &coded, config.seed())?;
         let all = coded.len() * coded.len();
         let mut directions = every_direction(&coded, &Options::default(), &|done| {
@@ -90,6 +94,7 @@ impl RunDir {
                 .map(DirectionReport::new)
                 .collect::<Result<_>>()?,
             nearest,
+            suggestions,
         })?;
         Ok((report, directions))
     }
