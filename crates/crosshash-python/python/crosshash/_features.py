@@ -64,8 +64,8 @@ def features(
         Unreadable pictures get a row of NaN instead of an error.
     """
     name = os.fspath(backbone)
-    folders = [weights] if isinstance(weights, (str, os.PathLike)) else list(weights or ())
-    folders = [os.fspath(folder) for folder in folders]
+    given_folders = [weights] if isinstance(weights, (str, os.PathLike)) else list(weights or ())
+    folders = [str(os.fspath(folder)) for folder in given_folders]
     if isinstance(items, os.PathLike):
         items = sorted(path for path in Path(items).rglob("*") if path.is_file())
     arrays = _as_arrays(items)

@@ -168,10 +168,8 @@ class Index:
         if ids is None or isinstance(ids, list) or np.array_equal(ids, np.arange(len(codes))):
             flat.add(codes)
             return flat
-        mapped = faiss.IndexBinaryIDMap(flat)
+        mapped = faiss.IndexBinaryIDMap(flat)  # keeps a reference to it
         mapped.add_with_ids(codes, ids.astype(np.int64))
-        flat.this.disown()  # the map owns it now
-        mapped.own_fields = True
         return mapped
 
     def write(self, file: str | os.PathLike[str]) -> None:
