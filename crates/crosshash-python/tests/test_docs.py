@@ -91,6 +91,8 @@ def test_notebooks_run(notebook, tmp_path):
         pytest.importorskip("nbclient")
         pytest.importorskip("ipykernel")
         pytest.importorskip("pandas")
+    if "torch" in notebook:
+        pytest.importorskip("torch", reason="torch is too large for every build; this notebook was NOT run")
     import nbformat
     from nbclient import NotebookClient
 
