@@ -10,6 +10,7 @@ mod dcmh;
 mod eval;
 mod features;
 mod peer;
+mod python;
 mod reproduce;
 mod search;
 mod serve;
@@ -47,6 +48,7 @@ enum Command {
     Dcmh(dcmh::Args),
     Eval(eval::Args),
     Features(features::Args),
+    Python(python::Args),
     Train(train::Args),
     Typed(typed::Args),
     Search(search::Args),
@@ -74,6 +76,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Dcmh(args) => dcmh::run(&args),
         Command::Eval(args) => eval::run(&args),
         Command::Features(args) => features::run(&args),
+        Command::Python(args) => python::run(&args),
         Command::Train(args) => train::run(&args),
         Command::Typed(args) => typed::run(&args),
         Command::Search(args) => search::run(&args),

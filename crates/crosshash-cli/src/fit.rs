@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use crosshash::data::{LoadedDataset, Selection, Split};
-use crosshash::train::{self, Epoch, Step, TrainingSession, Validation};
-use crosshash::{Config, Model, RunDir};
+use crosshash::data::{LoadedDataset, Split};
+use crosshash::train::{self, Epoch, Step, TrainingSession};
+use crosshash::{Config, HistoryTable, Model, RunDir};
 use serde::{Deserialize, Serialize};
 
 use crate::interrupt;
@@ -80,28 +80,7 @@ impl Checkpoints {
 /// out; a fixed number of training items is reduced if necessary. Labels from texts are chosen by the
 /// training items of this split.
 pub fn split(opened: &mut LoadedDataset, validation: f64) -> Result<Split> {
-    let split = drawn(opened, validation)?;
-    opened.label_from_text(&split)?;
-    Ok(split)
-}
-
-fn drawn(opened: &LoadedDataset, validation: f64) -> Result<Split> {
-    let Some(mut plan) = opened.split_spec.clone() else { return Ok(opened.split()?) };
-    if plan.validation.is_some() || validation == 0.0 {
-        return Ok(plan.draw(&opened.dataset)?);
-    }
-    plan.validation = Some(Selection::Share(validation));
-    match (plan.draw(&opened.dataset), &plan.train) {
-        (Err(_), Some(Selection::Count(train))) => {
-            #[expect(clippy::cast_possible_truncation, reason = "a part of a count")]
-            #[expect(clippy::cast_sign_loss, reason = "not negative")]
-            let held_out = (*train as f64 * validation).round() as usize;
-            plan.train = Some(Selection::Count(train - held_out));
-            plan.validation = Some(Selection::Count(held_out));
-            Ok(plan.draw(&opened.dataset)?)
-        }
-        (drawn, _) => Ok(drawn?),
-    }
+    Ok(opened.split_with_validation(validation)?)
 }
 
 /// Reports items that are not used for training, and notes of the split.
@@ -306,35 +285,6 @@ fn terms(row: &Epoch) -> String {
 impl History {
     /// One line per epoch, for spreadsheets.
     pub fn to_csv(&self) -> String {
-        // Phases of a method may have different terms.
-        let mut names: Vec<&str> = Vec::new();
-        for term in self.epochs.iter().flat_map(|row| &row.terms) {
-            if !names.contains(&term.name.as_str()) {
-                names.push(&term.name);
-            }
-        }
-        let mut out = String::from(
-            "epoch,seconds,learning_rate,loss,validation_map,validation_recall,validation_words,validation_score,distinct_codes,tied_items",
-        );
-        names.iter().for_each(|name| out += &format!(",{name}"));
-        let cell =
-            |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
-        for (row, seconds) in self.epochs.iter().zip(&self.seconds) {
-            let Epoch { epoch, learning_rate, loss, validation, .. } = row;
-            let of = |part: fn(&Validation) -> Option<f64>| {
-                cell(validation.as_ref().and_then(part))
-            };
-            out += &format!(
-                "\n{epoch},{seconds:.3},{learning_rate},{loss},{},{},{},{},{},{}",
-                of(|v| v.map),
-                of(|v| v.recall),
-                of(|v| v.words),
-                of(|v| Some(v.score)),
-                of(|v| Some(v.distinct)),
-                of(|v| Some(v.tied)),
-            );
-            names.iter().for_each(|name| out += &format!(",{}", cell(row.term(name))));
-        }
-        out + "\n"
+        HistoryTable::csv(&self.epochs, &self.seconds)
     }
 }

@@ -28,8 +28,17 @@ pub(crate) fn install(is_service: bool) {
     } else {
         None
     };
-    let Some(program) = program.or_else(|| std::env::current_exe().ok()) else { return };
-    let mut settings = WorkerSettings::new(program, [WORKER]);
+    let mut settings = match crate::program::given() {
+        Some([program, arguments @ ..]) => {
+            let arguments = arguments.iter().cloned().chain([WORKER.into()]);
+            WorkerSettings::new(program, arguments)
+        }
+        _ => {
+            let own = program.or_else(|| std::env::current_exe().ok());
+            let Some(program) = own else { return };
+            WorkerSettings::new(program, [WORKER])
+        }
+    };
     if is_service {
         settings.memory = SERVICE_MEMORY;
         settings.seconds = SERVICE_SECONDS;

@@ -1,7 +1,7 @@
 //! The program `crosshash` as a library: parse, call the libraries below, print.
 //!
 //! [`main_from`] is the complete program. The public modules are shared with the benchmarks
-//! (`crosshash-bench`).
+//! (`crosshash-bench`) and with the Python package.
 //!
 //! Exit codes: 0: success. 1: nothing found. 2: invalid input or an error.
 //! 130: interrupted.
@@ -20,6 +20,7 @@ mod mean;
 pub mod memory;
 mod npz;
 pub mod plot;
+pub mod program;
 pub mod progress;
 mod serve;
 pub mod weight_paths;
@@ -40,6 +41,11 @@ pub fn main_from(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::from(u8::try_from(err.exit_code()).unwrap_or(2))
         }
     }
+}
+
+/// The number of an exit code, which the standard library does not reveal.
+pub fn exit_status(code: ExitCode) -> u8 {
+    (0..=u8::MAX).find(|&number| ExitCode::from(number) == code).unwrap_or(1)
 }
 
 /// The exit code of a finished program; prints its error.

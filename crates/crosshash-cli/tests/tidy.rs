@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// All crates; a crate may depend on those before it.
-const CRATES: [&str; 5] = [
+const CRATES: [&str; 6] = [
     "crosshash-codes",
     "crosshash-features",
     "crosshash",
     "crosshash-cli",
     "crosshash-bench",
+    "crosshash-python",
 ];
 
 /// Crates that only programs may use.

@@ -141,6 +141,24 @@ impl Codes {
         Codes { bits, words: Words::Shared(words) }
     }
 
+    /// Codes over words that another owner holds (such as an array of another language) and that do not
+    /// change as long as they are used; nothing is copied. Padding bits must be zero.
+    pub fn over_words(
+        bits: Bits,
+        words: Arc<dyn AsRef<[u64]> + Send + Sync>,
+    ) -> Result<Codes> {
+        check_words(bits, (*words).as_ref())?;
+        Ok(Codes::from_shared(bits, words))
+    }
+
+    /// The words, without a copy where this is their only owner.
+    pub fn into_words(self) -> Vec<u64> {
+        match self.words {
+            Words::Owned(words) => words,
+            Words::Shared(words) => (*words).as_ref().to_vec(),
+        }
+    }
+
     /// The same codes, held so that clones share them.
     #[must_use]
     pub fn shared(self) -> Codes {

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use crosshash_codes::format::{CodeFile, Id, Ids};
 use crosshash_codes::index::{Hit, Query};
-use crosshash_codes::segments::{Snapshot, Writer};
+use crosshash_codes::live::{LiveIndex, Options};
+use crosshash_codes::segments::{MemoryIndex, NewIndex, Snapshot, Writer};
 use crosshash_codes::{Bits, Codes, Labels};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -87,23 +88,27 @@ fn id(number: u64, names: bool) -> Id {
     if names { Id::Name(format!("item {number}")) } else { Id::Number(number) }
 }
 
+/// The items of an operation as columns.
+fn columns(items: &[(u64, [u64; 2], u32)], names: bool) -> CodeFile {
+    let words = items.iter().flat_map(|item| item.1).collect();
+    let numbers = items.iter().map(|item| item.0);
+    let ids = if names {
+        Ids::Names(numbers.map(|number| format!("item {number}")).collect())
+    } else {
+        Ids::Numbers(numbers.collect())
+    };
+    let labels = Labels::from_indices(CLASSES, items.iter().map(|item| [item.2]));
+    CodeFile {
+        codes: Codes::from_words(Bits::new(BITS).unwrap(), words).unwrap(),
+        ids: Some(ids),
+        labels: Some(labels.unwrap()),
+    }
+}
+
 fn perform(writer: &mut Writer, operation: &Operation, names: bool) {
     match operation {
         Operation::Upsert(items) => {
-            let words = items.iter().flat_map(|item| item.1).collect();
-            let numbers = items.iter().map(|item| item.0);
-            let ids = if names {
-                Ids::Names(numbers.map(|number| format!("item {number}")).collect())
-            } else {
-                Ids::Numbers(numbers.collect())
-            };
-            let labels = Labels::from_indices(CLASSES, items.iter().map(|item| [item.2]));
-            let file = CodeFile {
-                codes: Codes::from_words(Bits::new(BITS).unwrap(), words).unwrap(),
-                ids: Some(ids),
-                labels: Some(labels.unwrap()),
-            };
-            writer.upsert(&file).unwrap();
+            writer.upsert(&columns(items, names)).unwrap();
         }
         Operation::Delete(ids) => {
             let ids: Vec<Id> = ids.iter().map(|&number| id(number, names)).collect();
@@ -177,6 +182,74 @@ fn the_index_is_the_list() {
             assert!(snapshot.info().segments <= 24);
         }
     }
+}
+
+#[test]
+fn an_index_in_memory_is_the_list() {
+    for (seed, names) in [(1, false), (2, true), (5, false)] {
+        let bits = Bits::new(BITS).unwrap();
+        let settings = NewIndex { bits, label_names: &[], outputs: false, after_commit: 0 };
+        let index = MemoryIndex::new(settings, "auto").unwrap();
+        let mut model = Model::default();
+        for nth in 0..60 {
+            let operation = operation(seed, nth);
+            let before = model.0.len();
+            match &operation {
+                Operation::Upsert(items) => {
+                    let replaced = index.upsert(&columns(items, names)).unwrap();
+                    let had = |id: u64| model.0.iter().any(|item| item.0 == id);
+                    let wanted = items.iter().filter(|item| had(item.0)).count();
+                    assert_eq!(replaced, wanted);
+                }
+                Operation::Delete(ids) => {
+                    let ids: Vec<Id> = ids.iter().map(|&one| id(one, names)).collect();
+                    let deleted = index.delete(&ids).unwrap();
+                    model.apply(&operation);
+                    assert_eq!(deleted, before - model.0.len());
+                }
+                Operation::Compact => index.compact().unwrap(),
+            }
+            model.apply(&operation);
+            assert!(agrees(&index.snapshot(), &model, names, nth), "{seed} {nth}");
+        }
+        let known = index.snapshot().id(index.snapshot().items().next().unwrap()).unwrap();
+        let ids = match known.clone() {
+            Id::Number(number) => Ids::Numbers(vec![number]),
+            Id::Name(name) => Ids::Names(vec![name]),
+        };
+        let codes = Codes::from_words(bits, vec![0, 0]).unwrap();
+        let again = CodeFile { ids: Some(ids), ..CodeFile::new(codes) };
+        let err = index.insert(&again).unwrap_err().to_string();
+        assert_eq!(
+            err,
+            format!("row 0: id {known} is in the index already; upsert replaces it")
+        );
+        let labelled = |now: &Snapshot| now.filter("label = 5");
+        let wanted = model.0.iter().filter(|item| item.2 == 5).count();
+        assert_eq!(index.delete_items(labelled).unwrap(), wanted);
+        assert_eq!(index.snapshot().len(), model.0.len() - wanted);
+    }
+}
+
+#[test]
+fn many_items_are_written_to_a_live_index_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("index");
+    let bits = Bits::new(BITS).unwrap();
+    drop(Writer::create(&folder, bits, &[]).unwrap());
+    let index = LiveIndex::open(&folder, Options::default()).unwrap();
+    let items: Vec<(u64, [u64; 2], u32)> =
+        (0..10_000).map(|k| (k, [k, k % 64], 3)).collect();
+    let file = columns(&items, false);
+    let added = index.write(|writer| Ok((writer.insert(&file)?, Vec::new()))).unwrap();
+    assert_eq!((added, index.snapshot().len()), (10_000, 10_000));
+    let again = index.write(|writer| Ok((writer.insert(&file)?, Vec::new())));
+    assert!(again.unwrap_err().to_string().contains("is in the index already"));
+    index.suspend();
+    let err = index.write(|writer| Ok((writer.compact()?, Vec::new()))).unwrap_err();
+    assert_eq!(err.to_string(), "the index accepts no changes at present");
+    drop(index);
+    assert_eq!(Snapshot::open(&folder).unwrap().len(), 10_000);
 }
 
 /// The writer that gets killed: goes on from operation `FROM`, telling what it begins and what

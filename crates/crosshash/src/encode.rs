@@ -30,15 +30,28 @@ pub trait Encoder: Sync {
     ) -> Result<Vec<f32>>;
 }
 
-/// The codes of items of one modality.
+/// Items whose real outputs are in memory at the same time; a multiple of the batch size of encoding.
+const BLOCK: usize = 1 << 15;
+
+/// The codes of items of one modality. The real outputs are kept for a block of items at a time.
 pub fn encode(
     encoder: &dyn Encoder,
     modality: &str,
     features: Features,
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Codes> {
-    let outputs = encoder.outputs(modality, features, progress)?;
-    signs(encoder.bits(), &outputs)
+    if features.len() <= BLOCK {
+        let outputs = encoder.outputs(modality, features, progress)?;
+        return signs(encoder.bits(), &outputs);
+    }
+    let mut codes = Codes::new(encoder.bits());
+    for start in (0..features.len()).step_by(BLOCK) {
+        let items: Vec<usize> = (start..features.len().min(start + BLOCK)).collect();
+        let outputs = encoder
+            .outputs(modality, features.select(&items), &|done| progress(start + done))?;
+        codes.append(&signs(encoder.bits(), &outputs)?)?;
+    }
+    Ok(codes)
 }
 
 /// Real outputs of the database items of a modality. Those of a unified encoder are the sum over all

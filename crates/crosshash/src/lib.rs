@@ -60,6 +60,7 @@ mod algebra;
 pub mod backbone;
 pub mod calibrate;
 mod checkpoint;
+mod complete;
 pub mod config;
 pub mod cosine_eval;
 pub mod data;
@@ -80,6 +81,7 @@ pub mod method;
 mod model;
 pub mod network;
 mod optimise;
+pub mod payload;
 pub mod prepare;
 #[cfg(test)]
 mod proptests;
@@ -99,6 +101,7 @@ mod weights;
 pub use crosshash_codes as codes;
 pub use crosshash_features::{isolate, picture};
 
+pub use complete::{CompleteProgress, FinishedTraining};
 pub use config::Config;
 pub use data::{Dataset, Features, Modality, Split};
 pub use encode::{Encoder, encode};

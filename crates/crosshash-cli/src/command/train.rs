@@ -3,15 +3,12 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::add_user_metrics;
-use crosshash::calibrate::calibrate;
 use crosshash::data::{LoadedDataset, Split, SplitSpec};
-use crosshash::evaluate::{Coded, Direction, every_direction};
-use crosshash::suggest::suggest;
-use crosshash::{Config, DirectionReport, RunDir, RunReport};
-use crosshash_codes::eval::Options;
+use crosshash::evaluate::Direction;
+use crosshash::{Config, FinishedTraining, RunDir, RunReport};
 
 use crate::data_args::DataArgs;
 use crate::evaluation::{encode_all, to_text};
@@ -225,54 +222,29 @@ pub(crate) fn complete(
     fitted: &Fitted,
 ) -> Result<(String, Vec<Direction>)> {
     let Fitted { model, history, best, .. } = fitted;
-    run.save_model(model)?;
-    let coded = encode_all(model, &opened.dataset, split)?;
-    for modality in &coded {
-        run.save_codes(modality)?;
-    }
-    let suggestions = suggest(model, &opened.dataset, split, &coded)?;
-    let coded: Vec<Coded> = coded.into_iter().map(|modality| modality.coded).collect();
-    let nearest = calibrate(model, &opened.dataset, split, &coded, config.seed())?;
-    let progress = Progress::new("evaluating directions", coded.len() * coded.len());
-    let mut directions =
-        every_direction(&coded, &Options::default(), &|done| progress.set(done))?;
-    drop(progress);
-    let progress = Progress::new("pairs and typed words, direction", directions.len());
-    let done = |done| progress.set(done);
-    add_user_metrics(model, &opened.dataset, split, &mut directions, &done)?;
-    drop(progress);
+    let training = FinishedTraining {
+        data: data.path.to_owned(),
+        root: data.root.map(Path::to_owned),
+        config,
+        dataset: &opened.dataset,
+        split,
+        model,
+        history: &history.epochs,
+        best_epoch: *best,
+        seconds: history.seconds.last().copied(),
+    };
+    let shown: Mutex<Option<(String, Progress)>> = Mutex::new(None);
+    let done = run.complete(&training, &|what, done, all| {
+        let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.as_ref().is_none_or(|(now, _)| now != what) {
+            *shown = Some((what.to_owned(), Progress::new(what, all)));
+        }
+        shown.iter().for_each(|(_, progress)| progress.set(done));
+    })?;
+    drop(shown);
     let name = format!("{}, {} bits", config.method().name, config.bits().get());
     convergence::draw(&run.convergence_plot_path(), &[(&name, history, *best)])?;
-    let left_out = opened.dataset.dropped().iter().chain(split.dropped());
-    let left_out =
-        left_out.map(|left| (left.modality.clone(), left.reason.clone(), left.items));
-    let report = run.save_report(&RunReport {
-        data: RunReport::saved_path(data.path),
-        root: data.root.map(RunReport::saved_path),
-        split: format!("{:016x}", split.hash()),
-        left_out: left_out.collect(),
-        notes: opened
-            .dataset
-            .label_note()
-            .map(str::to_owned)
-            .into_iter()
-            .chain(split.notes().to_vec())
-            .collect(),
-        method: config.method().name.to_owned(),
-        bits: config.bits().get(),
-        seed: config.seed(),
-        best_epoch: *best,
-        validation_map: best.and_then(|best| history.epochs[best - 1].map()),
-        seconds: history.seconds.last().copied(),
-        refit: false,
-        directions: directions
-            .iter()
-            .map(DirectionReport::new)
-            .collect::<Result<_, _>>()?,
-        nearest,
-        suggestions,
-    })?;
-    Ok((report, directions))
+    Ok(done)
 }
 
 /// Trains again on all items with the settings of a finished training, and replaces its model and codes. The

@@ -9,8 +9,13 @@ use plotters::prelude::*;
 
 use super::{FONT, PALETTE};
 
-/// Draws both panels side by side.
+/// Draws both panels side by side into a file.
 pub(crate) fn draw(path: &Path, report: &Report) -> Result<()> {
+    crate::file::write(path, &svg(report)?)
+}
+
+/// Both panels side by side, as SVG.
+pub fn svg(report: &Report) -> Result<String> {
     let (Some(map), Some(chance), Some(curves)) =
         (report.mean_average_precision(), report.chance, &report.curves)
     else {
@@ -31,7 +36,7 @@ pub(crate) fn draw(path: &Path, report: &Report) -> Result<()> {
         top_n(&right, curves, chance)?;
         root.present()?;
     }
-    crate::file::write(path, &svg)
+    Ok(svg)
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;

@@ -1,7 +1,7 @@
 //! Figures as SVG; one file per figure, one style for all.
 
 pub(crate) mod convergence;
-pub(crate) mod curves;
+pub mod curves;
 pub(crate) mod embedding;
 pub(crate) mod labels;
 pub mod lines;

@@ -1,12 +1,12 @@
 //! Fields of items for filters and counts: `meta` of inserted items, columns of the data set.
 
+pub(crate) use crosshash::payload::PayloadFields;
+use crosshash_codes::Result;
 use crosshash_codes::format::Id;
 use crosshash_codes::index::{FieldSource, FieldValue};
-use crosshash_codes::{Error, Result};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::content::DatasetContent;
-use super::payload::DisplayFields;
 use super::run::ServedModel;
 
 /// The fields of the items of one modality.
@@ -50,62 +50,6 @@ impl FieldSource for ModalityFields<'_> {
     }
 }
 
-/// The fields of inserted items alone, for an index without a model.
-pub(crate) struct PayloadFields;
-
-impl FieldSource for PayloadFields {
-    fn version(&self) -> u64 {
-        0
-    }
-
-    fn fields(
-        &self,
-        _: &Id,
-        payload: &[u8],
-        visit: &mut dyn FnMut(&str, FieldValue),
-    ) -> Result<()> {
-        if payload.is_empty() {
-            return Ok(());
-        }
-        let (shown, _) = DisplayFields::decode(payload)
-            .map_err(|err| Error::content(err.to_string()))?;
-        flatten("", &shown.meta, visit);
-        Ok(())
-    }
-}
-
-/// The fields of a JSON object; those of an object in it have names like `size.width`.
-fn flatten(
-    prefix: &str,
-    object: &Map<String, Value>,
-    visit: &mut dyn FnMut(&str, FieldValue),
-) {
-    for (name, value) in object {
-        let name = format!("{prefix}{name}");
-        match value {
-            Value::Object(inner) => flatten(&format!("{name}."), inner, visit),
-            value => {
-                if let Some(value) = from_json(value) {
-                    visit(&name, value);
-                }
-            }
-        }
-    }
-}
-
-/// The value of a field; `None` for null and for objects in lists.
-fn from_json(value: &Value) -> Option<FieldValue> {
-    match value {
-        Value::Null | Value::Object(_) => None,
-        Value::Bool(value) => Some(FieldValue::Bool(*value)),
-        Value::Number(number) => number.as_f64().map(FieldValue::Number),
-        Value::String(text) => Some(FieldValue::Text(text.clone())),
-        Value::Array(list) => {
-            Some(FieldValue::List(list.iter().filter_map(from_json).collect()))
-        }
-    }
-}
-
 /// A value as JSON.
 pub(crate) fn to_json(value: &FieldValue) -> Value {
     match value {
@@ -129,8 +73,8 @@ fn whole(number: f64) -> Option<i64> {
 mod tests {
     use serde_json::json;
 
-    use super::super::payload::Payload;
     use super::*;
+    use crosshash::payload::Payload;
 
     #[test]
     fn meta_is_flattened() {

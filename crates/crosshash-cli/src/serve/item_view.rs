@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::error::{ApiError, ApiResult};
 use super::fields::to_json;
-use super::payload::{self, DisplayFields};
 use super::run::ServedModel;
+use crosshash::payload::{self, DisplayFields};
 
 /// What an item shows.
 pub(crate) struct ItemView {

@@ -3,7 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `state.rs`, `run.rs` | models by name, replaced as a whole on reload; loading a model from a folder |
-//! | `modality_index.rs`, `modality_files.rs`, `payload.rs`, `item_view.rs` | the live index of a modality; content of items |
+//! | `modality_index.rs`, `modality_files.rs`, `item_view.rs` | the live index of a modality; content of items |
 //! | `word_index.rs`, `word_search.rs`, `notice.rs` | the keyword index of a modality; searches by words, and by words and meaning; notices about unknown words |
 //! | `query.rs` | resolves a query in any form to a code |
 //! | `rank.rs`, `fields.rs`, `counts.rs`, `batch.rs` | parts of a search: score, filters and counts over fields, several queries |
@@ -41,7 +41,6 @@ mod models;
 mod notice;
 mod openapi;
 mod page;
-pub(crate) mod payload;
 mod pictures;
 mod query;
 mod rank;

@@ -22,8 +22,8 @@ use crosshash_codes::{Bits, Codes, Labels, Outputs};
 
 use super::item_view::from_hex;
 use super::modality_index::ModalityIndex;
-use super::payload::Payload;
 use crate::progress::say;
+use crosshash::payload::Payload;
 
 /// Where earlier versions kept inserted items.
 const OLD_RECORDS: &str = "records.log";

@@ -16,10 +16,10 @@ use super::body;
 use super::error::{ApiError, ApiResult};
 use super::item_view::find;
 use super::items::named;
-use super::payload;
 use super::run::ServedModel;
 use super::state::App;
 use super::thumbnail;
+use crosshash::payload;
 
 /// Maximum bytes of cached thumbnails.
 const CACHE_BYTES: usize = 64 << 20;
@@ -140,7 +140,7 @@ fn make(
     let file = if payload.is_empty() {
         model.shown.picture(modality, id)
     } else {
-        payload::picture(payload).map(|file| file.map(<[u8]>::to_vec))
+        payload::picture(payload).map(|file| file.map(<[u8]>::to_vec)).map_err(Into::into)
     };
     let file = file.map_err(|err| ApiError::internal(format!("{err:#}")))?;
     let made = file.map(|file| match size {

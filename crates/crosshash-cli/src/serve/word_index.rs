@@ -18,7 +18,7 @@ use crosshash_codes::segments::{SEED, Snapshot};
 
 use super::content::DatasetContent;
 use super::modality_index::ModalityIndex;
-use super::payload::DisplayFields;
+use crosshash::payload::DisplayFields;
 
 /// The folder of the keyword index, in that of the live index.
 const FOLDER: &str = "keywords";

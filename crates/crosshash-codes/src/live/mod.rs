@@ -29,6 +29,7 @@ pub struct LiveIndex {
     shared: Arc<Shared>,
     jobs: Sender<Job>,
     searches: Sender<Search>,
+    grown: Sender<()>,
 }
 
 /// State shared by the threads.
@@ -99,7 +100,7 @@ impl LiveIndex {
         let (jobs, waiting_jobs) = channel();
         let (searches, waiting_searches) = channel();
         let (grown, rebuilds) = channel();
-        let committer = Committer { shared: Arc::clone(&shared), grown };
+        let committer = Committer { shared: Arc::clone(&shared), grown: grown.clone() };
         spawn("index commit", move || committer.run(&waiting_jobs))?;
         let own = Arc::clone(&shared);
         spawn("index search", move || searches::run(&waiting_searches, &own))?;
@@ -111,7 +112,7 @@ impl LiveIndex {
                 }
             }
         })?;
-        Ok(LiveIndex { folder: folder.to_owned(), shared, jobs, searches })
+        Ok(LiveIndex { folder: folder.to_owned(), shared, jobs, searches, grown })
     }
 
     /// The folder of the index.
@@ -138,6 +139,33 @@ impl LiveIndex {
         if let Err(unsent) = self.jobs.send(Job { change, reply: Box::new(reply) }) {
             (unsent.0.reply)(Reply::Failed(stopped()));
         }
+    }
+
+    /// Changes many items at once, by columns, and waits until the change is on disk: one commit of
+    /// its own. `change` gets the writer and returns the ids that it put or deleted.
+    pub fn write<T>(
+        &self,
+        change: impl FnOnce(&mut Writer) -> Result<(T, Vec<Id>)>,
+    ) -> Result<T> {
+        let mut writing = self.shared.writing();
+        if writing.suspended {
+            return Err(Error::content("the index accepts no changes at present"));
+        }
+        let before = writing.writer.snapshot().commit();
+        let (done, ids) = change(&mut writing.writer)?;
+        self.shared.publish(&writing.writer);
+        let commit = writing.writer.snapshot().commit();
+        if commit != before {
+            (self.shared.changed)(commit, ids);
+        }
+        if let Err(err) = writing.writer.maintain() {
+            (self.shared.warn)(&err);
+        }
+        self.shared.publish(&writing.writer);
+        if !writing.writer.snapshot().is_prepared() {
+            let _ = self.grown.send(());
+        }
+        Ok(done)
     }
 
     /// Finds the nearest items; `reply` is called with the hits and the snapshot they are from.

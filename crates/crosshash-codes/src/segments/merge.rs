@@ -183,7 +183,7 @@ pub(super) fn merge_memory(
 }
 
 /// One part of several in memory.
-fn merged(parts: &[Part], bits: Bits, classes: usize) -> Result<Part> {
+pub(super) fn merged(parts: &[Part], bits: Bits, classes: usize) -> Result<Part> {
     let stride = classes.div_ceil(64);
     let (mut words, mut labels) = (Vec::new(), Vec::new());
     let (mut numbers, mut names) = (Vec::new(), Vec::new());

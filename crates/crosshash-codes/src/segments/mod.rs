@@ -24,12 +24,14 @@
 //! the file and never copied into another file.
 
 mod batch;
+mod change;
 mod check;
 mod fields;
 mod file;
 mod log;
 mod manifest;
 mod memory;
+mod memory_index;
 mod merge;
 mod part;
 mod ranked;
@@ -46,6 +48,7 @@ pub use batch::{HIDDEN, ItemBatch, SEED};
 pub use check::{PartState, verify};
 pub use fields::{Counts, FieldCounts};
 pub use manifest::is_index;
+pub use memory_index::MemoryIndex;
 pub use ranked::{CANDIDATES, RankedHits, Ranking};
 pub use rescue::{Rescued, rescue};
 pub use search::Found;

@@ -11,15 +11,15 @@ use std::time::Duration;
 use super::batch::ItemBatch;
 use super::file::NewSegment;
 use super::log::{self, Log};
-use super::manifest::{IdKind, Manifest, OutputKind};
-use super::memory::{RowIds, duplicate};
+use super::manifest::{Manifest, OutputKind};
+use super::memory::RowIds;
 use super::merge;
 use super::record::Change;
-use super::snapshot::{Snapshot, ids_of, kind_of, too_many};
+use super::snapshot::{Snapshot, ids_of, kind_of};
 use super::trees::path_beside;
 use crate::format::{Id, Ids};
 use crate::index::ItemSet;
-use crate::{Bits, Codes, Error, Labels, Outputs, Result};
+use crate::{Bits, Codes, Error, Result};
 
 const LOCK: &str = "lock";
 /// How often, and after what pause, a lock is requested.
@@ -117,17 +117,8 @@ impl Writer {
     /// numbered. Returns how many were added.
     pub fn insert(&mut self, items: impl Into<ItemBatch>) -> Result<usize> {
         let items = items.into();
-        self.check(&items)?;
-        if let Some(ids) = &items.ids {
-            for row in 0..ids.len() {
-                if self.snapshot.contains(&ids.get(row))? {
-                    return Err(Error::content(format!(
-                        "row {row}: id {} is in the index already; upsert replaces it",
-                        ids.get(row)
-                    )));
-                }
-            }
-        }
+        self.snapshot.check(&items)?;
+        self.snapshot.check_new(&items)?;
         let count = items.len();
         self.apply_checked(items, Vec::new())?;
         Ok(count)
@@ -137,7 +128,7 @@ impl Writer {
     /// replaced.
     pub fn upsert(&mut self, items: impl Into<ItemBatch>) -> Result<usize> {
         let items = items.into();
-        self.check(&items)?;
+        self.snapshot.check(&items)?;
         let mut replaced = 0;
         for id in ids_of(&items) {
             replaced += usize::from(self.snapshot.find(&id)?.is_some());
@@ -163,7 +154,7 @@ impl Writer {
 
     /// One commit: adds or replaces items and deletes ids. An id must not be in both.
     pub fn apply(&mut self, items: ItemBatch, deleted: Vec<Id>) -> Result<()> {
-        self.check(&items)?;
+        self.snapshot.check(&items)?;
         self.apply_checked(items, deleted)
     }
 
@@ -178,7 +169,7 @@ impl Writer {
         if items.is_empty() && deleted.is_empty() {
             return Ok(());
         }
-        let change = self.numbered(items, deleted)?;
+        let change = self.snapshot.numbered(items, deleted)?;
         let small = change.items.len() + change.deleted.len() <= LOG_ITEMS
             && change.items.payload_bytes() <= LOG_PAYLOAD;
         if small {
@@ -223,92 +214,6 @@ impl Writer {
         self.flush()?;
         let removed = self.snapshot.parts.iter().any(|part| part.removed.is_some());
         if self.snapshot.segments > 1 || removed { self.merge_from(0) } else { Ok(()) }
-    }
-
-    /// Whether the items fit the index.
-    pub(crate) fn check(&self, items: &ItemBatch) -> Result<()> {
-        items.check_rows()?;
-        let manifest = &self.snapshot.manifest;
-        if items.codes.bits().get() != manifest.bits {
-            return Err(Error::Mismatch {
-                left: "the index".into(),
-                left_size: manifest.bits,
-                right: "the new items".into(),
-                right_size: items.codes.bits().get(),
-                unit: "bits a code",
-                remedy: "encode both by one model",
-            });
-        }
-        let total = self.snapshot.rows() + items.len();
-        u32::try_from(total).map_err(|_| too_many(total))?;
-        let kind = kind_of(items.ids.as_ref());
-        if let Some(have) = manifest.ids
-            && have != kind
-            && !items.is_empty()
-        {
-            let word = |kind| if kind == IdKind::Names { "names" } else { "numbers" };
-            return Err(Error::content(format!(
-                "the index has {} as ids, the new items have {}; one index has one kind",
-                word(have),
-                word(kind)
-            )));
-        }
-        if let Some(id) = items.ids.as_ref().and_then(duplicate) {
-            return Err(Error::content(format!(
-                "id {id} occurs twice; every item needs its own"
-            )));
-        }
-        if items.outputs.is_some() && manifest.outputs.is_none() {
-            return Err(Error::content(
-                "the index stores no outputs; build it with outputs, or add items without them",
-            ));
-        }
-        match &items.labels {
-            Some(labels)
-                if labels.classes() > manifest.classes
-                    && !manifest.label_names.is_empty() =>
-            {
-                Err(Error::Mismatch {
-                    left: "the index".into(),
-                    left_size: manifest.classes,
-                    right: "the new items".into(),
-                    right_size: labels.classes(),
-                    unit: "labels",
-                    remedy: "label names must be given for all of them",
-                })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The items with ids, and with outputs if the index stores them.
-    fn numbered(&self, mut items: ItemBatch, deleted: Vec<Id>) -> Result<Change> {
-        let manifest = &self.snapshot.manifest;
-        let count = items.len() as u64;
-        let mut next_id = manifest.next_id;
-        match &items.ids {
-            _ if items.is_empty() => {}
-            None => {
-                let end = next_id.checked_add(count).ok_or_else(|| {
-                    Error::content(
-                        "the largest id is taken; give the new items ids of their own",
-                    )
-                })?;
-                items.ids = Some(Ids::Numbers((next_id..end).collect()));
-                next_id = end;
-            }
-            Some(Ids::Numbers(ids)) => {
-                let largest = ids.iter().copied().max().unwrap_or(0);
-                next_id = next_id.max(largest.saturating_add(1));
-            }
-            Some(Ids::Names(_)) => {}
-        }
-        if manifest.outputs.is_some() && items.outputs.is_none() {
-            items.outputs = Some(Outputs::from_codes(&items.codes));
-        }
-        let classes = items.labels.as_ref().map_or(0, Labels::classes);
-        let classes = manifest.classes.max(classes);
-        Ok(Change { items, deleted, classes, next_id })
     }
 
     /// A commit as its own segment, after a segment with the content of the log.

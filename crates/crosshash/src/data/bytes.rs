@@ -18,6 +18,8 @@ use crate::Result;
 pub(crate) enum Bytes {
     Mapped(Arc<memmap2::Mmap>),
     Owned(Arc<[u8]>),
+    /// Memory of another owner, such as an array of another language.
+    Shared(Arc<dyn AsRef<[u8]> + Send + Sync>),
 }
 
 impl Bytes {
@@ -41,6 +43,7 @@ impl Deref for Bytes {
         match self {
             Bytes::Mapped(map) => map,
             Bytes::Owned(bytes) => bytes,
+            Bytes::Shared(bytes) => (**bytes).as_ref(),
         }
     }
 }

@@ -132,6 +132,29 @@ impl Dense {
         Ok(Dense::of(width, rows, store, None))
     }
 
+    /// From memory of another owner (such as an array of another language) that stays alive as long as
+    /// it is used; nothing is copied. Values are little-endian, row by row or, with `by_columns`, column by
+    /// column. Values that are not finite are an error when they are read.
+    pub fn from_shared(
+        bytes: Arc<dyn AsRef<[u8]> + Send + Sync>,
+        [rows, width]: [usize; 2],
+        number: ValueType,
+        by_columns: bool,
+    ) -> Result<Dense> {
+        let size = rows.checked_mul(width).and_then(|n| n.checked_mul(number.size()));
+        let got = (*bytes).as_ref().len();
+        if width == 0 || size != Some(got) {
+            return Err(Error::content(format!(
+                "an array of {rows} x {width} values of {} bytes each cannot have {got} bytes; \
+                 features need at least one column",
+                number.size()
+            )));
+        }
+        let bytes = Bytes::Shared(bytes);
+        let store = Store::Raw { bytes, offset: 0, number, by_columns };
+        Ok(Dense::of(width, rows, store, None))
+    }
+
     /// Rows that remain in the file.
     pub(crate) fn raw(bytes: Bytes, layout: Layout, path: &Path) -> Result<Dense> {
         let Layout { rows, width, offset, number, by_columns } = layout;
@@ -270,6 +293,13 @@ impl Dense {
             Store::Raw { bytes, offset, number, by_columns: false } => {
                 let size = number.size();
                 let row = &bytes[offset + start * size..][..self.width * size];
+                if *number == ValueType::F32 {
+                    let numbers = row.as_chunks().0.iter();
+                    out.iter_mut()
+                        .zip(numbers)
+                        .for_each(|(o, b)| *o = f32::from_le_bytes(*b));
+                    return;
+                }
                 let numbers = row.chunks_exact(size);
                 out.iter_mut().zip(numbers).for_each(|(o, b)| *o = number.read(b));
             }
@@ -317,4 +347,33 @@ fn check_whole(width: usize, got: usize) -> Result<()> {
 pub(crate) fn not_finite(row: usize, column: usize, value: f32) -> Error {
     let what = format!("{value} is not a valid feature: every value must be finite");
     Error::cell(Place::Row(row), column.to_string(), what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_memory_is_read_in_place() {
+        let values: Vec<f32> = (0..6_u8).map(f32::from).collect();
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        let bytes: Arc<dyn AsRef<[u8]> + Send + Sync> = Arc::new(bytes);
+        let read = |by_columns| {
+            let shared = Arc::clone(&bytes);
+            let dense =
+                Dense::from_shared(shared, [2, 3], ValueType::F32, by_columns).unwrap();
+            let mut out = vec![0.0; 6];
+            dense.read(0..2, &mut out).unwrap();
+            out
+        };
+        assert_eq!(read(false), values);
+        assert_eq!(read(true), [0.0, 2.0, 4.0, 1.0, 3.0, 5.0]);
+        let wrong = Dense::from_shared(Arc::clone(&bytes), [2, 4], ValueType::F32, false);
+        let err = wrong.unwrap_err().to_string();
+        assert!(err.starts_with("an array of 2 x 4 values of 4 bytes each"), "{err}");
+        let nan = Arc::new(f32::NAN.to_le_bytes().to_vec());
+        let dense = Dense::from_shared(nan, [1, 1], ValueType::F32, false).unwrap();
+        let err = dense.read(0..1, &mut [0.0]).unwrap_err().to_string();
+        assert!(err.starts_with("row 0, column 0: NaN is not a valid feature"), "{err}");
+    }
 }

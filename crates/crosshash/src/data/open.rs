@@ -47,6 +47,18 @@ impl LoadedDataset {
         spec.draw(&self.dataset)
     }
 
+    /// The split of the manifest. If it has no validation items, a share of the training items is held
+    /// out; a fixed number of training items is reduced if necessary. Labels from texts are chosen by the
+    /// training items of this split.
+    pub fn split_with_validation(&mut self, share: f64) -> Result<Split> {
+        let split = match &self.split_spec {
+            Some(spec) => spec.draw_with_validation(&self.dataset, share)?,
+            None => self.split()?,
+        };
+        self.label_from_text(&split)?;
+        Ok(split)
+    }
+
     /// Whether the manifest takes labels from frequent words of texts.
     pub fn takes_labels_from_text(&self) -> bool {
         self.label_words().is_some()

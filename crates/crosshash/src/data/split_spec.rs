@@ -134,6 +134,27 @@ impl SplitSpec {
         Ok(Split::new(dataset, parts.collect())?.with_notes(notes))
     }
 
+    /// Draws the split; if it specifies no validation items, a share of the training items is held out. A
+    /// fixed number of training items is reduced if there are not enough others.
+    pub fn draw_with_validation(&self, dataset: &Dataset, share: f64) -> Result<Split> {
+        if self.validation.is_some() || share == 0.0 {
+            return self.draw(dataset);
+        }
+        let mut spec = self.clone();
+        spec.validation = Some(Selection::Share(share));
+        match (spec.draw(dataset), &spec.train) {
+            (Err(_), Some(Selection::Count(train))) => {
+                #[expect(clippy::cast_possible_truncation, reason = "a part of a count")]
+                #[expect(clippy::cast_sign_loss, reason = "not negative")]
+                let held_out = (*train as f64 * share).round() as usize;
+                spec.train = Some(Selection::Count(train - held_out));
+                spec.validation = Some(Selection::Count(held_out));
+                spec.draw(dataset)
+            }
+            (drawn, _) => drawn,
+        }
+    }
+
     fn choose(
         &self,
         dataset: &Dataset,

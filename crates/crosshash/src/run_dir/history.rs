@@ -1,5 +1,6 @@
 //! The history of a training as a table: one row per epoch.
 
+use crate::train::{Epoch, Validation};
 use crate::{Error, Place, Result};
 
 /// A table of numbers; cells may be empty.
@@ -12,6 +13,41 @@ pub struct HistoryTable {
 }
 
 impl HistoryTable {
+    /// The content of `history.csv`: one line per epoch, for spreadsheets. `seconds` are those of training
+    /// until the end of each epoch.
+    pub fn csv(epochs: &[Epoch], seconds: &[f64]) -> String {
+        // Phases of a method may have different terms.
+        let mut names: Vec<&str> = Vec::new();
+        for term in epochs.iter().flat_map(|row| &row.terms) {
+            if !names.contains(&term.name.as_str()) {
+                names.push(&term.name);
+            }
+        }
+        let mut out = String::from(
+            "epoch,seconds,learning_rate,loss,validation_map,validation_recall,validation_words,validation_score,distinct_codes,tied_items",
+        );
+        names.iter().for_each(|name| out += &format!(",{name}"));
+        let cell =
+            |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+        for (row, seconds) in epochs.iter().zip(seconds) {
+            let Epoch { epoch, learning_rate, loss, validation, .. } = row;
+            let of = |part: fn(&Validation) -> Option<f64>| {
+                cell(validation.as_ref().and_then(part))
+            };
+            out += &format!(
+                "\n{epoch},{seconds:.3},{learning_rate},{loss},{},{},{},{},{},{}",
+                of(|v| v.map),
+                of(|v| v.recall),
+                of(|v| v.words),
+                of(|v| Some(v.score)),
+                of(|v| Some(v.distinct)),
+                of(|v| Some(v.tied)),
+            );
+            names.iter().for_each(|name| out += &format!(",{}", cell(row.term(name))));
+        }
+        out + "\n"
+    }
+
     /// Parses `history.csv`.
     pub(super) fn parse(csv: &str) -> Result<HistoryTable> {
         let mut lines = csv.lines();

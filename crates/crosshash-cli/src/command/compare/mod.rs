@@ -10,7 +10,7 @@ mod trial;
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{ExitCode, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 use crosshash::Config;
@@ -18,7 +18,7 @@ use crosshash::method::{self, Entry, METHODS};
 
 use crate::data_args::DataArgs;
 use crate::progress::say;
-use crate::{file, interrupt};
+use crate::{file, interrupt, program};
 pub(crate) use table::{Row, Table};
 pub(crate) use trial::Trial;
 
@@ -292,7 +292,7 @@ fn train(args: &Args, job: &Job, keys: &mut Keys) -> Result<Option<Trial>> {
     let file = job.path.with_extension("toml");
     file::write(&file, &job.config.to_toml()?)?;
     let threads = rayon::current_num_threads().to_string();
-    let mut child = Command::new(std::env::current_exe()?);
+    let mut child = program::command()?;
     child.args(["--threads", &threads, "compare"]).arg(&args.data);
     child.arg("--out").arg(&args.out).arg("--config").arg(&file);
     child.arg("--trial").arg(&job.path).args(["--split", &job.split.to_string()]);

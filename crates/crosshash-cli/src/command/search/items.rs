@@ -1,13 +1,13 @@
 //! Texts, files and fields of the items that a search finds.
 
 use crosshash::RunDir;
+use crosshash::payload::DisplayFields;
 use crosshash_codes::Result;
 use crosshash_codes::segments::{Found, Snapshot};
 
 use crate::progress::say;
 use crate::serve::content::DatasetContent;
 use crate::serve::fields::ModalityFields;
-use crate::serve::payload::DisplayFields;
 
 /// The content of the items of one modality.
 pub(super) struct Content {
