@@ -7,7 +7,12 @@ pub(crate) struct BadFile {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// All files.
+/// A small picture with a colour profile of 64 MiB, which may be ignored or refused.
+pub(crate) fn large_profile() -> Vec<u8> {
+    profile_png(64 << 20)
+}
+
+/// All files; none can be decoded.
 pub(crate) fn bad_files() -> Vec<BadFile> {
     let svg = |name: &'static str, body: String| {
         let text = format!(
@@ -101,7 +106,6 @@ pub(crate) fn bad_files() -> Vec<BadFile> {
                 "<defs><rect id=\"u0\" width=\"1\" height=\"1\"/>{all}</defs><use href=\"#u12\"/>"
             )
         }),
-        BadFile { name: "profile.png", bytes: profile_png(64 << 20) },
         BadFile { name: "huge.png", bytes: png(60_000, 60_000, &[]) },
         BadFile { name: "strip.png", bytes: png(32_768, 1, &[]) },
         BadFile {

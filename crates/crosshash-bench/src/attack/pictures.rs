@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use super::files::bad_files;
+use super::files::{bad_files, large_profile};
 use super::{Outcome, PeakMemory};
 use crate::serve::{Client, Server};
 
@@ -52,6 +52,12 @@ pub(super) fn run(run: &Path) -> Result<Outcome> {
         }
         slowest
     });
+    let picture = STANDARD.encode(large_profile());
+    let query = json!({ "query": { "picture": picture }, "target": "words" }).to_string();
+    let profile = Client::new(address).json("POST", "/v1/search", &query);
+    if !profile.is_ok_and(|reply| reply.status < 500) {
+        faults.push("a picture with a large colour profile".into());
+    }
     let health = Client::new(address).get("/healthz");
     if !server.is_alive() || !health.is_ok_and(|reply| reply.status == 200) {
         faults.push("the server has ended".into());

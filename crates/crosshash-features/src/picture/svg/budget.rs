@@ -18,6 +18,8 @@ use crate::{Error, Result};
 pub(super) const MAX_NODES: u32 = 250_000;
 /// The longest path through children and references in the document.
 const MAX_PATH: u32 = 256;
+/// The most elements when every reference is replaced by a copy: the converter copies.
+const MAX_EXPANDED: u64 = 1_000_000;
 /// The deepest nesting of groups, patterns, masks, clip paths and filters while rendering.
 const MAX_DEPTH: usize = 64;
 /// The most nodes that are drawn.
@@ -64,6 +66,7 @@ pub(super) fn check_document(document: &roxmltree::Document<'_>) -> Result<()> {
     const NEW: u32 = 0;
     const OPEN: u32 = u32::MAX;
     let mut longest = vec![NEW; nodes.len()];
+    let mut expanded = vec![1_u64; nodes.len()];
     let root = number(&document.root_element());
     let mut open = vec![(root, next(&nodes[root]), 1)];
     longest[root] = OPEN;
@@ -75,14 +78,23 @@ pub(super) fn check_document(document: &roxmltree::Document<'_>) -> Result<()> {
                     open.push((target, next(&nodes[target]), 1));
                 }
                 OPEN => {}
-                known => *best = (*best).max(known + 1),
+                known => {
+                    *best = (*best).max(known + 1);
+                    expanded[*node] = expanded[*node].saturating_add(expanded[target]);
+                }
             },
             None => {
                 let (node, best) = (*node, *best);
                 longest[node] = best;
                 open.pop();
-                if let Some((_, _, above)) = open.last_mut() {
+                if let Some((parent, _, above)) = open.last_mut() {
                     *above = (*above).max(best + 1);
+                    expanded[*parent] = expanded[*parent].saturating_add(expanded[node]);
+                }
+                if expanded[node] > MAX_EXPANDED {
+                    return Err(refused(&format!(
+                        "it has more than {MAX_EXPANDED} elements with all references"
+                    )));
                 }
                 if best > MAX_PATH {
                     return Err(refused(&format!(
