@@ -32,7 +32,7 @@ pub(crate) fn cosine_quantisation(f: Tensor<2>, delta: f64) -> Tensor<1> {
 }
 
 /// `cos(|f_i|, 1)`, n x 1.
-pub(super) fn cosine_to_ones(f: Tensor<2>) -> Tensor<2> {
+fn cosine_to_ones(f: Tensor<2>) -> Tensor<2> {
     let r = f.dims()[1] as f64;
     unit_rows(f.abs()).sum_dim(1) / r.sqrt()
 }

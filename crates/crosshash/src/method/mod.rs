@@ -12,7 +12,6 @@ mod cca_itq;
 mod cca_three_view;
 mod chn;
 mod closed_form;
-mod cmhh;
 mod cnnbh;
 mod cosine;
 mod cvh;
@@ -64,7 +63,6 @@ pub static METHODS: &[Entry] = &[
     gdh::ENTRY,
     cnnbh::ENTRY,
     chn::ENTRY,
-    cmhh::ENTRY,
     acmr::ENTRY,
     tuch::ENTRY,
     cyc_dgh::ENTRY,
