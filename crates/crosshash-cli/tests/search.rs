@@ -155,7 +155,12 @@ fn errors_exit_with_2_and_suggest_a_remedy() {
         refused(&["index", "build", &nowhere, "--codes", &query, "--outputs", "int8"]);
     assert!(err.contains("q.outputs.npy does not exist"), "{err}");
     let err = refused(&["search", &index, "--codes", &query, "--index", "hnsw"]);
-    assert!(err.contains("try one of: scan, mih-lean, mih, cluster-lists, auto"), "{err}");
+    assert!(
+        err.contains(
+            "try one of: scan, mih-lean, mih, cluster-lists, tree, tree-compact, auto"
+        ),
+        "{err}"
+    );
     let err = refused(&["search", &index, "--text", "a dog"]);
     assert!(err.contains("--drawing and --input require a model"), "{err}");
     let err = refused(&["search", &index, "--codes", &query, "--out", "x.csv"]);

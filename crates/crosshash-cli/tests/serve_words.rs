@@ -12,7 +12,7 @@ use crosshash::data::{Analyser, Analysis, emoji};
 use crosshash_codes::Bits;
 use crosshash_codes::segments::Writer;
 use serde_json::{Value, json};
-use serving::{Client, Server, json, refused, run};
+use serving::{Client, Server, json, refused, run, unsealed};
 
 fn search(client: &mut Client, body: &Value) -> Value {
     json(200, client.json("POST", "/v1/search", &body.to_string()))
@@ -291,6 +291,7 @@ fn calibrate(run: &Path, weak_from: u32) {
         "chance": [0, 0, 0, 0, 0], "weak_from": weak_from,
     }]);
     fs_err::write(&path, report.to_string()).unwrap();
+    unsealed(run);
 }
 
 #[test]

@@ -137,8 +137,10 @@ fn a_run_folder_is_complete() {
     let err = refused(&["train", &data, "--out", &copy]);
     assert!(err.contains("already contains a run; use --resume"), "{err}");
 
-    // Runs of an older layout have no run.json.
-    fs_err::remove_file(Path::new(&copy).join("run.json")).unwrap();
+    // Runs of an older layout have neither run.json nor checksums.
+    for name in ["run.json", "checksums.json"] {
+        fs_err::remove_file(Path::new(&copy).join(name)).unwrap();
+    }
     for args in [&["eval", &copy][..], &["search", &copy, "--text", "w1"]] {
         let err = refused(args);
         assert!(err.contains("created by an older version of crosshash"), "{err}");

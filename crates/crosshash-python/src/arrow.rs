@@ -4,7 +4,6 @@
 
 use std::ptr::NonNull;
 
-use arrow_array::array::AnyDictionaryArray as _;
 use arrow_array::cast::AsArray as _;
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::types::{

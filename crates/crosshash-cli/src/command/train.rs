@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context as _, Result, bail};
 use crosshash::data::{LoadedDataset, Split, SplitSpec};
 use crosshash::evaluate::Direction;
+use crosshash::suggest::suggest;
 use crosshash::{Config, FinishedTraining, RunDir, RunReport};
 
 use crate::data_args::DataArgs;

@@ -79,6 +79,7 @@ pub(crate) fn open(
         .with_picture_limits(thumbnail::limits());
     let fingerprint = fingerprint(&run)?;
     let config = run.config().ok();
+    let report = run.report_if_any()?;
     let data = data_place(&run, place);
     let shown = match &data {
         None => DatasetContent::Nothing,
@@ -106,7 +107,6 @@ pub(crate) fn open(
     for index in &indexes {
         index.open_words(&encoder.analysis(&index.modality), &shown)?;
     }
-    let report = run.report().ok();
     let (suggestions, nearest) =
         report.map(|report| (report.suggestions, report.nearest)).unwrap_or_default();
     Ok(ServedModel {

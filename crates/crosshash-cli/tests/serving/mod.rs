@@ -62,6 +62,14 @@ pub(crate) fn run() -> (TempDir, PathBuf) {
     (dir, run)
 }
 
+/// Removes the checksums of a run, so that its files can be changed by hand.
+pub(crate) fn unsealed(run: &Path) {
+    let seal = run.join("checksums.json");
+    if seal.exists() {
+        fs_err::remove_file(seal).unwrap();
+    }
+}
+
 /// A server that is stopped with the test.
 pub(crate) struct Server {
     pub(crate) child: Child,

@@ -206,6 +206,12 @@ impl RunDir {
             .map_err(|err| Error::content(format!("not a report: {err}")).at(&path))
     }
 
+    /// Loads the report of a run that may have none; a damaged report is an error.
+    pub fn report_if_any(&self) -> Result<Option<RunReport>> {
+        self.check(REPORT)?;
+        self.path.join(REPORT).exists().then(|| self.report()).transpose()
+    }
+
     /// Saves the report; returns its text.
     pub fn save_report(&self, report: &RunReport) -> Result<String> {
         let text =
