@@ -90,6 +90,7 @@ const TABLES: [(&str, &str, &[&str]); 7] = [
             "relevance",
             "report",
             "scores",
+            "significance",
             "success",
             "sums",
             "tally",

@@ -7,9 +7,9 @@ pub(crate) struct BadFile {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// A small picture with a colour profile of 64 MiB, which may be ignored or refused.
+/// A small picture with a colour profile of 512 MiB, which may be ignored or refused.
 pub(crate) fn large_profile() -> Vec<u8> {
-    profile_png(64 << 20)
+    profile_png(512 << 20)
 }
 
 /// All files; none can be decoded.

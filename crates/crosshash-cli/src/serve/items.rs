@@ -223,15 +223,15 @@ impl Item {
         let given = self.given(model, modality, picture.as_deref(), &place)?;
         // A picture that is only shown is checked as well: thumbnails are made of it later.
         if let Some(file) = &picture
-            && !matches!(given, Given::Input(QueryInput::Picture(_)))
+            && !matches!(given, ItemInput::Input(QueryInput::Picture(_)))
         {
             thumbnail::check(file, cancel).map_err(|err| {
                 ApiError::bad_request(format!("{err:#}")).at(place("picture"))
             })?;
         }
         let (code, outputs) = match given {
-            Given::Code(code) => (code, None),
-            Given::Input(input) => {
+            ItemInput::Code(code) => (code, None),
+            ItemInput::Input(input) => {
                 let kind = input.kind().name();
                 let encoder = model.encoder.as_ref();
                 let encoder = encoder
@@ -261,17 +261,17 @@ impl Item {
         modality: &str,
         picture: Option<&[u8]>,
         place: &dyn Fn(&str) -> String,
-    ) -> ApiResult<Given> {
+    ) -> ApiResult<ItemInput> {
         if let Some(code) = &self.code {
             let code = from_hex(model.bits, code).map_err(|err| err.at(place("code")))?;
-            return Ok(Given::Code(code));
+            return Ok(ItemInput::Code(code));
         }
         if model.encoder.is_none() {
             let message = "this is an index without a model: give the code";
             return Err(ApiError::bad_request(message).at(place("code")));
         }
         let kinds = accepted_kinds(model, modality);
-        Ok(Given::Input(match (&self.features, &self.text, picture) {
+        Ok(ItemInput::Input(match (&self.features, &self.text, picture) {
             (Some(values), _, _) => QueryInput::Features(values.clone()),
             (_, Some(text), _) if kinds.contains(&"text") => QueryInput::Text(text.clone()),
             (_, _, Some(picture)) => QueryInput::Picture(picture.to_vec()),
@@ -287,7 +287,7 @@ impl Item {
 }
 
 /// Where the code of an item comes from.
-enum Given {
+enum ItemInput {
     Code(Vec<u64>),
     Input(QueryInput),
 }
