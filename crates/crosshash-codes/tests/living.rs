@@ -108,7 +108,7 @@ fn columns(items: &[(u64, [u64; 2], u32)], names: bool) -> CodeFile {
 fn perform(writer: &mut Writer, operation: &Operation, names: bool) {
     match operation {
         Operation::Upsert(items) => {
-            writer.upsert(&columns(items, names)).unwrap();
+            writer.upsert(columns(items, names)).unwrap();
         }
         Operation::Delete(ids) => {
             let ids: Vec<Id> = ids.iter().map(|&number| id(number, names)).collect();
@@ -196,7 +196,7 @@ fn an_index_in_memory_is_the_list() {
             let before = model.0.len();
             match &operation {
                 Operation::Upsert(items) => {
-                    let replaced = index.upsert(&columns(items, names)).unwrap();
+                    let replaced = index.upsert(columns(items, names)).unwrap();
                     let had = |id: u64| model.0.iter().any(|item| item.0 == id);
                     let wanted = items.iter().filter(|item| had(item.0)).count();
                     assert_eq!(replaced, wanted);

@@ -14,9 +14,12 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader as _};
 use arrow_schema::DataType;
 use numpy::PyArray1;
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyCapsuleMethods as _, PyList};
+use pyo3::types::{PyCapsule, PyList};
 
 use crate::errors::invalid;
+
+/// Name, form, values and width of a column.
+type NamedColumn<'py> = (String, &'static str, Bound<'py, PyAny>, usize);
 
 /// Reads a stream: (name, form, values, width) per column. The form is `number` (float64 or int64),
 /// `text` (list of str or None), `texts` (list of lists) or `vector` (float32, `width` per row).
@@ -24,7 +27,7 @@ use crate::errors::invalid;
 pub(crate) fn read_arrow<'py>(
     py: Python<'py>,
     capsule: &Bound<'py, PyCapsule>,
-) -> PyResult<Vec<(String, &'static str, Bound<'py, PyAny>, usize)>> {
+) -> PyResult<Vec<NamedColumn<'py>>> {
     let pointer: NonNull<FFI_ArrowArrayStream> =
         capsule.pointer_checked(Some(c"arrow_array_stream"))?.cast();
     #[expect(unsafe_code, reason = "the interface passes a pointer in a capsule")]

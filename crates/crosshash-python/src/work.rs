@@ -177,10 +177,12 @@ pub(crate) fn panic_for_test(
     callback: Option<Py<PyAny>>,
 ) -> PyResult<()> {
     run(py, callback, ("testing", 1), |work| {
-        while forever {
+        if !forever {
+            panic!("a test");
+        }
+        loop {
             work.set(0);
             std::thread::sleep(Duration::from_millis(1));
         }
-        panic!("a test");
     })
 }

@@ -1,9 +1,9 @@
 //! Suggestions: words that find the right items, for the start page of a search.
 //!
-//! A candidate is a word of the texts that occurs in at least [`FIRST`] items of another modality, but in at
+//! A candidate is a word of the texts that occurs in at least `FIRST` items of another modality, but in at
 //! most a quarter of them. It is typed alone and ranked as a service ranks it by meaning: Hamming candidates,
 //! re-ranked by the stored outputs. It works if in every other modality with enough such items all of the
-//! first [`FIRST`] contain it. Of the words that work, the most frequent ones are chosen whose items are
+//! first `FIRST` contain it. Of the words that work, the most frequent ones are chosen whose items are
 //! mostly different.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
