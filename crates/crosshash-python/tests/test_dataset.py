@@ -89,13 +89,13 @@ def test_features_of_pictures_and_arrays(tmp_path):
     rng = np.random.default_rng(0)
     picture = rng.integers(0, 256, (20, 30, 3), dtype=np.uint8)
     names = [one.name for one in crosshash.backbones()]
-    assert "descriptor-rgb" in names and "efficientnet-lite0" in names
-    rows = crosshash.features([picture, picture], "descriptor-rgb", progress=False)
+    assert "descriptor" in names and "efficientnet-lite0" in names
+    rows = crosshash.features([picture, picture], "descriptor", progress=False)
     assert rows.shape[0] == 2 and rows.dtype == np.float32 and (rows[0] == rows[1]).all()
     with pytest.raises(KeyError, match="no backbone named"):
         crosshash.features([picture], "resnet")
     with pytest.raises(ValueError, match="picture 0 is 20 x 30 x 2"):
-        crosshash.features([picture[:, :, :2]], "descriptor-rgb")
+        crosshash.features([picture[:, :, :2]], "descriptor")
     (tmp_path / "bad.png").write_bytes(b"no picture")
     with pytest.raises(ValueError, match="bad.png"):
-        crosshash.features([tmp_path / "bad.png"], "descriptor-rgb", progress=False)
+        crosshash.features([tmp_path / "bad.png"], "descriptor", progress=False)

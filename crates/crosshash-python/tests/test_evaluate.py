@@ -117,7 +117,7 @@ def test_compare_trains_on_one_split(data):
     with pytest.raises(KeyError, match="no method named \"magic\""):
         crosshash.compare(dataset, ["magic"])
     with pytest.raises(ValueError, match="has no queries"):
-        crosshash.compare(crosshash.Dataset({"x": data["image"]}, data["labels"]), ["pca"])
+        crosshash.compare(crosshash.Dataset({"x": data["image"]}, data["labels"]), ["pca-sign"])
 
 
 def test_unsuitable_methods_are_skipped_with_the_reason(data):

@@ -23,7 +23,9 @@ def program(*arguments: object, **kwargs: object) -> subprocess.CompletedProcess
     return subprocess.run(command, capture_output=True, text=True, timeout=300, **kwargs)  # type: ignore[call-overload, no-any-return]
 
 
-def test_text_queries_find_pictures_of_their_label(hasher, data):
+def test_text_queries_find_pictures_of_their_label(data):
+    hasher = crosshash.CrossModalHasher(bits=16, epochs=40, hidden=64, hidden_sparse=64)
+    hasher.fit({"image": data["image"], "text": data["text"]}, labels=data["labels"], progress=False)
     codes = hasher.encode("image", data["image"])
     assert codes.dtype == np.uint8 and codes.shape == (240, 2)
     index = crosshash.Index(16)
@@ -160,7 +162,7 @@ def test_pairs_without_labels(data):
 
 
 def test_one_array_is_a_single_modality(data):
-    hasher = crosshash.CrossModalHasher(bits=8, method="pca")
+    hasher = crosshash.CrossModalHasher(bits=8, method="pca-sign")
     codes = hasher.fit_transform(data["image"], data["labels"], progress=False)
     assert codes.shape == (240, 1) and hasher.n_features_in_ == 12
     with pytest.raises(ValueError, match="X has 3 features, but CrossModalHasher is expecting 12"):
@@ -252,7 +254,7 @@ def test_encoding_copies_no_features(hasher):
 
 
 def test_the_program_is_the_same(tmp_path):
-    assert program("--version").stdout.strip() == f"crosshash {crosshash.__version__}"
+    assert program("--version").stdout.startswith(f"crosshash {crosshash.__version__}")
     done = program("train", tmp_path / "missing", "--out", tmp_path / "run")
     assert done.returncode == 2 and done.stderr.startswith("crosshash: ")
     assert program("methods").returncode == 0

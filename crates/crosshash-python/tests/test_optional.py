@@ -50,7 +50,7 @@ def test_pandas():
     pandas = need("pandas")
     frame = pandas.DataFrame(TABLE)
     check_table(frame)
-    hasher = CrossModalHasher(**SMALL, method="pca")
+    hasher = CrossModalHasher(**SMALL, method="pca-sign")
     numbers = pandas.DataFrame(np.random.default_rng(0).normal(size=(50, 5)))
     assert hasher.fit_transform(numbers, pandas.Series(np.arange(50) % 2), progress=False).shape == (50, 2)
     labels = pandas.DataFrame({"cat": [1, 0, 1], "dog": [0, 1, 1]})
@@ -133,7 +133,7 @@ def test_scikit_learn(data):
     assert again.get_params() == made.get_params() and again is not made
     with pytest.raises(NotFittedError):
         check_is_fitted(made)
-    pipeline = make_pipeline(StandardScaler(), CrossModalHasher(bits=8, method="pca"))
+    pipeline = make_pipeline(StandardScaler(), CrossModalHasher(bits=8, method="pca-sign"))
     codes = pipeline.fit_transform(data["image"], data["labels"])
     assert codes.shape == (240, 1) and pipeline.get_params()["crossmodalhasher__bits"] == 8
     pipeline.set_params(crossmodalhasher__bits=16)
@@ -147,7 +147,7 @@ def test_the_checks_of_scikit_learn_that_apply():
     from sklearn.utils import estimator_checks as checks
 
     def estimator():
-        return CrossModalHasher(bits=8, method="pca")
+        return CrossModalHasher(bits=8, method="pca-sign")
 
     for name in (
         "check_estimator_cloneable",
@@ -216,11 +216,11 @@ def test_pictures_of_pil(tmp_path):
     pixels = rng.integers(0, 256, (40, 50, 3), dtype=np.uint8)
     picture = image.fromarray(pixels)
     picture.save(tmp_path / "a.png")
-    from_pil = crosshash.features([picture], "descriptor-rgb", progress=False)
-    assert (from_pil == crosshash.features([tmp_path / "a.png"], "descriptor-rgb", progress=False)).all()
-    assert (from_pil == crosshash.features(tmp_path, "descriptor-rgb", progress=False)).all()
-    assert (from_pil == crosshash.features([(tmp_path / "a.png").read_bytes()], "descriptor-rgb", progress=False)).all()
-    assert (from_pil == crosshash.features(pixels[None], "descriptor-rgb", progress=False)).all()
+    from_pil = crosshash.features([picture], "descriptor", progress=False)
+    assert (from_pil == crosshash.features([tmp_path / "a.png"], "descriptor", progress=False)).all()
+    assert (from_pil == crosshash.features(tmp_path, "descriptor", progress=False)).all()
+    assert (from_pil == crosshash.features([(tmp_path / "a.png").read_bytes()], "descriptor", progress=False)).all()
+    assert (from_pil == crosshash.features(pixels[None], "descriptor", progress=False)).all()
 
 
 def test_numpy_is_the_only_requirement():

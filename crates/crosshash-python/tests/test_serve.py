@@ -43,7 +43,7 @@ def test_an_index_is_served(tmp_path):
               texts=["red shoe", "blue shoe", "green hat"], meta=[{"price": k} for k in range(3)])
     del index
     with crosshash.serve(tmp_path / "index") as server:
-        found = ask(server.url, {"query": {"item": "a"}, "k": 2})
+        found = ask(server.url, {"query": {"item": {"modality": "items", "id": "a"}}, "k": 2})
         assert "red shoe" in json.dumps(found) and "blue shoe" in json.dumps(found)
 
 

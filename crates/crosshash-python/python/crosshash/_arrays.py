@@ -74,7 +74,8 @@ def features(values: Any, what: str = "features") -> _crosshash.Features:
         dense = dense.view(np.uint8)
     if dense.ndim != 2:
         raise ValueError(
-            f"{what}: an array of {dense.ndim} dimensions; expected items x features, texts, or paths"
+            f"{what}: an array of {dense.ndim} dimensions; expected items x features, texts, or paths. "
+            "Reshape your data: array.reshape(-1, 1) for a single feature, array.reshape(1, -1) for a single item"
         )
     if dense.dtype.str[1:] not in _DTYPES or dense.dtype.byteorder == ">":
         if dense.dtype.kind not in "fiub":

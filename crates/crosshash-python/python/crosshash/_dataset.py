@@ -153,6 +153,8 @@ class Dataset:
         those of ``backbones``; ``None`` encodes texts as bags of words.
         """
         folders = [weights] if isinstance(weights, (str, os.PathLike)) else list(weights)
+        if os.fspath(path) != "emoji" and not os.path.exists(path):
+            raise FileNotFoundError(f"{os.fspath(path)}: the file or folder does not exist")
         data = _crosshash.Dataset.open(
             os.fspath(path),
             None if root is None else os.fspath(root),

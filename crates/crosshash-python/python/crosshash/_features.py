@@ -32,7 +32,7 @@ def backbones() -> list[Backbone]:
 
     >>> import crosshash
     >>> [one.name for one in crosshash.backbones() if one.built_in and one.input == "pictures"]
-    ['descriptor-rgb', 'descriptor-ink']
+    ['descriptor', 'descriptor-drawing']
     """
     return [Backbone(*row) for row in _crosshash.backbones()]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,19 @@ from ._progress import Progress, callback
 #: The modality of a single array.
 SINGLE = "x"
 
-try:  # the exception that users of scikit-learn expect, if it is installed
-    from sklearn.exceptions import NotFittedError
-except ImportError:
 
-    class NotFittedError(ValueError, AttributeError):  # type: ignore[no-redef]
-        """The estimator has not been trained."""
+class NotFittedError(ValueError, AttributeError):
+    """The estimator has not been trained."""
+
+
+def _not_fitted(message: str) -> Exception:
+    """The exception; also that of scikit-learn where it is in use. It is not imported here: it is large."""
+    used: Any = sys.modules.get("sklearn.exceptions")
+    if used is None:
+        return NotFittedError(message)
+    both: Any = type("NotFittedError", (NotFittedError, used.NotFittedError), {})
+    error: Exception = both(message)
+    return error
 
 
 class CrossModalHasher:
@@ -245,7 +253,7 @@ class CrossModalHasher:
     def _fitted(self) -> _crosshash.Model:
         model = self.__dict__.get("_model")
         if model is None:
-            raise NotFittedError("this CrossModalHasher is not fitted: call fit or load first")
+            raise _not_fitted("this CrossModalHasher is not fitted: call fit or load first")
         return model  # type: ignore[no-any-return]
 
     def encode(

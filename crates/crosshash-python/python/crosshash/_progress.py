@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -48,7 +49,8 @@ class _Bar:
         self.bar: Any = None
         self.tqdm: Any = None
         try:
-            if notebook:
+            # The bar of notebooks needs ipywidgets; it is found missing only when the bar is made.
+            if notebook and importlib.util.find_spec("ipywidgets") is not None:
                 from tqdm.notebook import tqdm
             else:
                 from tqdm import tqdm
