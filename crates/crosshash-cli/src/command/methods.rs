@@ -53,13 +53,13 @@ fn to_text(all: &[MethodInfo]) -> String {
     let mut out = String::new();
     let _ = writeln!(
         out,
-        "{:<11}{:<6}{:<13}{:<22}{:<44}method, paper",
+        "{:<11}{:<6}{:<13}{:<22}{:<47}method, paper",
         "name", "year", "learns", "needs", "cost per epoch"
     );
     for info in all {
         let _ = writeln!(
             out,
-            "{:<11}{:<6}{:<13}{:<22}{:<44}{}",
+            "{:<11}{:<6}{:<13}{:<22}{:<47}{}",
             info.name,
             info.year,
             learning(info),
@@ -67,9 +67,9 @@ fn to_text(all: &[MethodInfo]) -> String {
             info.cost,
             info.title
         );
-        let _ = writeln!(out, "{:<96}{}", "", info.paper);
+        let _ = writeln!(out, "{:<99}{}", "", info.paper);
         if !info.on_features.is_empty() {
-            let _ = writeln!(out, "{:<96}on features: {}", "", info.on_features);
+            let _ = writeln!(out, "{:<99}on features: {}", "", info.on_features);
         }
     }
     out
