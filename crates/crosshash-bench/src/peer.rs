@@ -10,6 +10,9 @@ use serde_json::Value;
 
 pub(crate) use crosshash_cli::memory::peak_mib;
 
+/// The module that only our package has.
+pub(crate) const OWN: &str = "crosshash._crosshash";
+
 /// The outcome of a peer.
 pub(crate) enum Peer {
     /// Its measurements.
@@ -44,7 +47,16 @@ pub(crate) fn run_in<A: AsRef<OsStr>>(
     match check {
         Err(_) => return Ok(Peer::Missing("python3 is not installed".into())),
         Ok(status) if !status.success() => {
-            let text = format!("python3 has no {module} (python3 -m pip install {module})");
+            // The registry has an unrelated package of the name of ours.
+            let text = match module {
+                OWN => {
+                    "python3 has not our package (in a checkout: pip install .)".to_owned()
+                }
+                module => {
+                    let names = module.replace(", ", " ").replace("faiss", "faiss-cpu");
+                    format!("python3 has no {module} (python3 -m pip install {names})")
+                }
+            };
             return Ok(Peer::Missing(text));
         }
         Ok(_) => {}

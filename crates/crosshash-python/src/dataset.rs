@@ -325,6 +325,31 @@ impl Dataset {
     }
 }
 
+/// Writes a manifest into a folder for pictures, a table or arrays, and tells what became of every file and
+/// column.
+#[pyfunction]
+#[pyo3(signature = (source, out, callback=None))]
+pub(crate) fn import_data(
+    py: Python<'_>,
+    source: PathBuf,
+    out: PathBuf,
+    callback: Option<Py<PyAny>>,
+) -> PyResult<Vec<String>> {
+    let target = out.join(data::MANIFEST);
+    if target.exists() {
+        return Err(invalid(format!(
+            "{} already exists; open it (Dataset.open), or name another folder",
+            target.display()
+        )));
+    }
+    work::run(py, callback, ("importing", 1), |work| {
+        let proposal = data::import::import(&source, &out, None).or_raise()?;
+        work.stage("writing embedded pictures", proposal.items);
+        proposal.write(&out, &|done| work.set(done)).or_raise()?;
+        Ok(proposal.findings.iter().map(ToString::to_string).collect())
+    })
+}
+
 /// A part of a split: a number, a share, or a range of rows.
 #[derive(FromPyObject)]
 pub(crate) enum SplitPart {

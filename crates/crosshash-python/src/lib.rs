@@ -36,7 +36,7 @@ mod _crosshash {
     #[pymodule_export]
     use super::backbones::{backbones, extract, extract_arrays};
     #[pymodule_export]
-    use super::dataset::{Dataset, Features};
+    use super::dataset::{Dataset, Features, import_data};
     #[pymodule_export]
     use super::errors::UnsuitableError;
     #[pymodule_export]

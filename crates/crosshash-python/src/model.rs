@@ -205,7 +205,10 @@ impl Model {
         py: Python<'_>,
         files: Vec<(String, Vec<u8>)>,
         config: String,
+        weights: Vec<PathBuf>,
+        onnxruntime: Option<PathBuf>,
     ) -> PyResult<Model> {
+        let weights = WeightPaths { weights, onnxruntime }.weights();
         work::short(py, || {
             let folder = tempfile::tempdir()?;
             for (name, bytes) in &files {
@@ -215,7 +218,6 @@ impl Model {
                 fs_err::write(folder.path().join(name), bytes)?;
             }
             let model = crosshash::Model::load(folder.path()).or_raise()?;
-            let weights = WeightPaths::default().weights();
             let encoder = QueryEncoder::new(model, &weights).or_raise()?;
             Ok(Model { encoder, config, training: None })
         })

@@ -80,6 +80,53 @@ def test_tables_have_fields_and_can_be_saved(tmp_path):
         Dataset.from_table(3, {})
 
 
+def test_a_saved_data_set_keeps_its_split(tmp_path):
+    x = np.arange(80, dtype=np.float32).reshape(40, 2)
+    groups = [k // 4 for k in range(40)]
+    data = Dataset({"x": x}, np.arange(40) % 2, split={"query": 8}, seed=4, stratify=True, groups={"x": groups},
+                   label_names=['a "b"', "two\nlines"])
+    data.save(tmp_path / "data")
+    again = Dataset.open(tmp_path / "data")
+    assert again.label_names == data.label_names
+    query = data.part("x", "query")
+    assert (again.part("x", "query") == query).all()
+    assert len({groups[k] for k in query} & {groups[k] for k in data.part("x", "train")}) == 0
+    with pytest.raises(ValueError, match="this data set is in files already"):
+        again.save(tmp_path / "again")
+
+
+def picture(colour: int) -> bytes:
+    """A PNG of 8 x 8 pixels of one colour, without a library."""
+    import struct
+    import zlib
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    rows = (b"\0" + bytes([colour, 0, 255 - colour]) * 8) * 8
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 8, 2, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def test_folders_of_pictures_are_imported(tmp_path):
+    for name, colour in (("red", 200), ("blue", 20)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for k in range(10):
+            (tmp_path / "photos" / name / f"{k}.png").write_bytes(picture(colour + k))
+    data = Dataset.from_folder(tmp_path / "photos", tmp_path / "data", backbones={"picture": "descriptor"},
+                               progress=False)
+    assert data.modalities == ["picture"] and sorted(data.label_names) == ["blue", "red"]
+    assert len(data["picture"]) == 20 and data["picture"].features.shape[0] == 20
+    assert any("red" in one or "class" in one for one in data.findings), data.findings
+    hasher = crosshash.CrossModalHasher(bits=16, method="pca-sign").fit(data, progress=False)
+    codes = hasher.encode("picture", data["picture"].select(range(20)))
+    assert codes.shape == (20, 2)
+    with pytest.raises(ValueError, match="dataset.toml already exists"):
+        Dataset.from_folder(tmp_path / "photos", tmp_path / "data")
+    with pytest.raises(FileNotFoundError, match="the file or folder does not exist"):
+        Dataset.from_folder(tmp_path / "missing", tmp_path / "other")
+
+
 def test_the_built_in_data_set_opens():
     data = Dataset.open("emoji", progress=False)
     assert "words" in data and len(data["words"]) > 1000 and len(data.label_names) > 5

@@ -111,8 +111,8 @@ def test_compare_trains_on_one_split(data):
         settings={"epochs": 2, "hidden": 8, "hidden_sparse": 8},
     )
     rows = found.rows()
-    assert [(row["method"], row["seeds"]) for row in rows] == [("cca", 1), ("jcch", 2), ("lsh", 2)] or len(rows) == 3
-    assert all(0 < row["map"] <= 1 or row["skipped"] for row in rows)
+    assert [(row["method"], row["seeds"]) for row in rows] == [("cca", 1), ("jcch", 2), ("lsh", 2)]
+    assert all(0 < row["map"] <= 1 for row in rows if not row["skipped"])
     assert "text -> image" in rows[0] and "<table>" in found._repr_html_() and "cca" in str(found)
     with pytest.raises(KeyError, match="no method named \"magic\""):
         crosshash.compare(dataset, ["magic"])

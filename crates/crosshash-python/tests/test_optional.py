@@ -223,6 +223,43 @@ def test_pictures_of_pil(tmp_path):
     assert (from_pil == crosshash.features(pixels[None], "descriptor", progress=False)).all()
 
 
+TORCH = "torch is too large for every build: NOT run; pip install torch, then pytest -k torch"
+
+
+def test_torch_tensors(hasher, data):
+    """Tensors by DLPack: features, labels, codes and ids; the memory of a tensor is not copied."""
+    torch = pytest.importorskip("torch", reason=TORCH)
+    from crosshash import _arrays
+
+    tensor = torch.from_numpy(data["image"].copy())
+    assert np.shares_memory(_arrays.array(tensor), tensor.numpy())
+    wanted = hasher.outputs("image", data["image"])
+    assert (hasher.outputs("image", tensor) == wanted).all()
+    assert (hasher.outputs("image", tensor.clone().requires_grad_()) == wanted).all()
+    assert (hasher.outputs("image", tensor.T.contiguous().T) == wanted).all()
+    half = tensor.half()
+    assert (hasher.outputs("image", half) == hasher.outputs("image", half.float())).all()
+    with pytest.raises(ValueError, match="modality image: .*tensor.cpu"):
+        hasher.encode("image", tensor.bfloat16())
+    with pytest.raises(ValueError, match="modality image: .*tensor.cpu"):
+        hasher.encode("image", torch.empty((2, 12), device="meta"))
+
+    modalities = {"image": tensor, "text": data["text"]}
+    made = CrossModalHasher(**SMALL).fit(modalities, labels=torch.from_numpy(data["labels"]), progress=False)
+    assert (made.outputs("image", tensor) == wanted).all()
+
+    bits = torch.from_numpy(np.random.default_rng(2).integers(0, 2, (50, 64)).astype(bool))
+    index = Index(64)
+    index.add(bits, ids=torch.arange(50) * 2)
+    assert index.search(bits[:5].to(torch.int8) * 2 - 1, k=1).ids[:, 0].tolist() == [0, 2, 4, 6, 8]
+    real = torch.randn(30, 16, generator=torch.Generator().manual_seed(0))
+    marks = torch.arange(30) % 3
+    assert (
+        crosshash.evaluate(real, real, marks, marks, layout="real").map
+        == crosshash.evaluate(real.numpy(), real.numpy(), marks.numpy(), marks.numpy(), layout="real").map
+    )
+
+
 def test_numpy_is_the_only_requirement():
     """The package and the program load nothing but NumPy."""
     code = "import sys, crosshash; print(sorted({m.split('.')[0] for m in sys.modules}))"

@@ -1,15 +1,16 @@
-"""The stages of `crosshash-bench python` with the package crosshash. Arguments: folder, epochs, bits, hidden
-units, queries, k, items, batches, width. Prints one JSON object."""
-import json, resource, sys, time
+"""The stages of `crosshash-bench python` with the package crosshash. Arguments: the task and the part as JSON.
+Prints one JSON object."""
+import json, sys, time
 import numpy as np
 import crosshash
 
-folder = sys.argv[1]
-epochs, bits, hidden, queries, k, items, batches, width = map(int, sys.argv[2:10])
+task, part = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+folder, queries, items, width = task["folder"], task["queries"], task["items"], task["width"]
 
 
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def memory(field):
+    """MiB; as Rust is measured: ru_maxrss would begin with the peak of the process that started this one."""
+    return next(float(l.split()[1]) / 1024 for l in open("/proc/self/status") if l.startswith(field))
 
 
 def clock(work):
@@ -18,30 +19,36 @@ def clock(work):
     return result, time.perf_counter() - started
 
 
-image = np.load(folder + "/image.npy", mmap_mode="r")
-texts = open(folder + "/texts.txt", encoding="utf-8").read().splitlines()
-labels = np.load(folder + "/labels.npy")
-data = crosshash.Dataset({"image": image, "text": texts}, labels, split={"query": (0, queries)})
-hasher = crosshash.CrossModalHasher(
-    bits, "jcch", epochs=epochs, hidden=hidden, hidden_sparse=hidden, validation=0.05
-)
-_, fit = clock(lambda: hasher.fit(data, progress=False))
-(image_codes, text_codes), encode = clock(
-    lambda: (hasher.encode("image", image, progress=False), hasher.encode("text", texts, progress=False))
-)
-index = crosshash.Index(bits, kind="scan")
-index.add(image_codes[queries:])
-_, search = clock(lambda: index.search(text_codes[:queries], k=k))
-report, evaluate = clock(
-    lambda: crosshash.evaluate(
-        text_codes[:queries], image_codes[queries:], labels[:queries], labels[queries:], bits=bits,
-        layout="packed", progress=False,
+def train():
+    image = np.load(folder + "/image.npy", mmap_mode="r")
+    texts = open(folder + "/texts.txt", encoding="utf-8").read().splitlines()
+    labels = np.load(folder + "/labels.npy")
+    weights = {name: task[name] for name in ("lambda", "mu", "alpha", "beta")}
+    hasher = crosshash.CrossModalHasher(
+        task["bits"], "jcch-b", epochs=task["epochs"], batch_size=task["batch"], hidden=task["hidden"],
+        hidden_sparse=task["hidden"], learning_rate=task["rate"], validation=0.0, settings={"jcch": weights},
     )
-)
-result = {
-    "who": "Python package", "fit": fit, "encode": encode, "search": search, "evaluate": evaluate,
-    "map": report.map.stable, "peak_mib": peak(),
-}
+    split = {"query": (0, queries), "train": (queries, queries + task["train"])}
+    _, fit = clock(
+        lambda: hasher.fit({"image": image, "text": texts}, labels=labels, split=split, progress=False)
+    )
+    (image_codes, text_codes), encode = clock(
+        lambda: (hasher.encode("image", image, progress=False), hasher.encode("text", texts, progress=False))
+    )
+    index = crosshash.Index(task["bits"], kind="scan")
+    index.add(image_codes[queries:])
+    found, search = clock(lambda: index.search(text_codes[:queries], k=task["k"]))
+    assert len(found) == queries
+    report, evaluate = clock(
+        lambda: crosshash.evaluate(
+            text_codes[:queries], image_codes[queries:], labels[:queries], labels[queries:], bits=task["bits"],
+            layout="packed", progress=False,
+        )
+    )
+    return {
+        "fit": fit, "encode": encode, "search": search, "evaluate": evaluate, "map": report.map.stable,
+        "peak_mib": memory("VmHWM"),
+    }
 
 
 def mixed(at):
@@ -57,12 +64,6 @@ def codes(start, count):
     return mixed(np.arange(start, start + count, dtype=np.uint64)).view(np.uint8).reshape(-1, 8)
 
 
-index = crosshash.Index(64, kind="scan")
-index.add(codes(0, items))
-asked = [codes((1 << 40) + batch * 1000, 1000) for batch in range(batches)]
-_, result["large_search"] = clock(lambda: [index.search(batch, k=10) for batch in asked])
-
-
 def rows(count):
     out = np.empty((count, width), dtype=np.float32)
     columns = np.arange(width) % 2
@@ -71,10 +72,24 @@ def rows(count):
     return out
 
 
-model = crosshash.CrossModalHasher(64, "pca").fit(rows(400), np.arange(400) % 2, progress=False)
-many = rows(items)
-before = peak()
-_, result["large_encode"] = clock(lambda: model.encode("x", many, progress=False))
-result["encode_extra_mib"] = peak() - before
-result["encode_rows_mib"] = many.nbytes / 2**20
-print(json.dumps(result))
+def large():
+    model = crosshash.CrossModalHasher(64, "pca-sign").fit(rows(400), np.arange(400) % 2, progress=False)
+    many = rows(items)
+    with open("/proc/self/clear_refs", "w") as reset:
+        reset.write("5")  # the present memory becomes the peak
+    before = memory("VmRSS")
+    found, encode = clock(lambda: model.encode("x", many, progress=False))
+    extra = memory("VmHWM") - before
+    assert len(found) == items
+    size = many.nbytes / 2**20
+    del many, found
+    index = crosshash.Index(64, kind="scan")
+    index.add(codes(0, items))
+    asked = [codes((1 << 40) + batch * 1000, 1000) for batch in range(task["batches"])]
+    results, search = clock(lambda: [len(index.search(batch, k=10)) for batch in asked])
+    assert results == [1000] * len(asked)
+    return {"search": search, "encode": encode, "rows_mib": size, "extra_mib": extra}
+
+
+measured = train() if part == "train" else large()
+print(json.dumps({"who": f"Python {sys.version_info.major}.{sys.version_info.minor}, package", **measured}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from . import _crosshash
 
+_HINT = "pass a tensor of the CPU in a type that NumPy has, for example tensor.cpu().float()"
 _DTYPES = {"f2", "f4", "f8", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8"}
 
 
@@ -20,13 +22,17 @@ def array(values: Any, what: str = "features") -> npt.NDArray[Any]:
         return values
     if hasattr(values, "detach"):  # a tensor that records gradients
         values = values.detach()
-    if hasattr(values, "__array__") or not hasattr(values, "__dlpack__"):
+    if hasattr(values, "__dlpack__"):
         try:
-            return np.asarray(values)
-        except (TypeError, ValueError, RuntimeError) as err:
-            if not hasattr(values, "__dlpack__"):
-                raise ValueError(f"{what}: not an array of numbers: {err}") from err
-    return np.from_dlpack(values)
+            return np.from_dlpack(values)
+        except (TypeError, ValueError, RuntimeError, BufferError) as err:
+            if not hasattr(values, "__array__"):
+                raise ValueError(f"{what}: {err}; {_HINT}") from err
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as err:
+        hint = f"; {_HINT}" if hasattr(values, "__dlpack__") else ""
+        raise ValueError(f"{what}: not an array of numbers: {err}{hint}") from err
 
 
 def is_sparse(values: Any) -> bool:
@@ -261,7 +267,7 @@ def toml(value: Any) -> str:
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return json.dumps(value, ensure_ascii=False)  # a string of TOML, too
     if isinstance(value, Iterable):
         return "[" + ", ".join(toml(one) for one in value) + "]"
     if isinstance(value, (int, np.integer)):

@@ -65,7 +65,9 @@ class Dataset:
 
     _data: _crosshash.Dataset
     _meta: dict[str, list[dict[str, Any]]]
-    _split: dict[str, SplitPart]
+    _groups: dict[str, list[str]]
+    _split: dict[str, SplitPart] | None  # None: the data set was opened, its manifest has the split
+    _findings: list[str]
 
     def __init__(
         self,
@@ -121,8 +123,9 @@ class Dataset:
                 )
             )
         self._data = _crosshash.Dataset(name, names, listed_modalities, parts, int(seed), bool(stratify))
-        self._split = {**parts, "seed": int(seed)}
-        self._meta = {}
+        self._split = {**parts, "seed": int(seed), **({"stratify": True} if stratify else {})}
+        self._groups = {key: [str(one) for one in own] for key, own in (groups or {}).items()}
+        self._meta, self._findings = {}, []
         for key in given:
             fields = _by_modality(meta, key)
             if fields is not None:
@@ -133,7 +136,7 @@ class Dataset:
     @classmethod
     def _of(cls, data: _crosshash.Dataset) -> Dataset:
         made = cls.__new__(cls)
-        made._data, made._meta, made._split = data, {}, {}
+        made._data, made._meta, made._groups, made._split, made._findings = data, {}, {}, None, []
         return made
 
     @classmethod
@@ -165,6 +168,30 @@ class Dataset:
             callback(progress),
         )
         return cls._of(data)
+
+    @classmethod
+    def from_folder(
+        cls,
+        source: str | os.PathLike[str],
+        out: str | os.PathLike[str],
+        *,
+        backbones: Mapping[str, str | None] | None = None,
+        weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+        cache: str | os.PathLike[str] | None = None,
+        progress: Progress = None,
+    ) -> Dataset:
+        """From a folder of pictures (classes or captions are optional), a table file, or array files.
+
+        Writes a manifest into the folder ``out``, as ``crosshash data import`` does, and opens it;
+        :attr:`findings` says what every file and column was taken for. Pictures need a backbone, for
+        example ``backbones={"picture": "efficientnet-lite0"}`` (:func:`crosshash.backbones`).
+        """
+        if not os.path.exists(source):
+            raise FileNotFoundError(f"{os.fspath(source)}: the file or folder does not exist")
+        findings = _crosshash.import_data(os.fspath(source), os.fspath(out), callback(progress))
+        made = cls.open(out, backbones=backbones, weights=weights, cache=cache, progress=progress)
+        made._findings = findings
+        return made
 
     @classmethod
     def from_table(
@@ -249,6 +276,8 @@ class Dataset:
 
         Dense features become ``.npy`` files; texts, ids, labels and fields become JSON lines.
         """
+        if self._split is None:
+            raise ValueError(f"this data set is in files already: {self._data.path}")
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
         if any(path.iterdir()):
@@ -264,6 +293,8 @@ class Dataset:
             if keys is not None:
                 for row, pair in zip(rows, keys):
                     row["pair"] = pair
+            for row, group in zip(rows, self._groups.get(key, [])):
+                row["group"] = group
             if names:
                 for row, own in zip(rows, view.labels):
                     row["labels"] = [names[label] for label in own]  # type: ignore[assignment]
@@ -280,6 +311,8 @@ class Dataset:
             source.append(f'items = {{ table = {_arrays.toml(key + ".jsonl")}, id = "id"{pair} }}')
             if names:
                 source.append(f'labels = {{ column = "labels", names = {_arrays.toml(names)} }}')
+            if key in self._groups:
+                source.append('group = "group"')
             if features.form == "text":
                 source.append('text = "text"')
             elif features.form == "dense":
@@ -310,6 +343,11 @@ class Dataset:
     def label_names(self) -> list[str]:
         """The names of the labels; empty without labels."""
         return self._data.label_names
+
+    @property
+    def findings(self) -> list[str]:
+        """What :meth:`from_folder` took every file and column for."""
+        return list(self._findings)
 
     @property
     def dropped(self) -> list[tuple[str, str, int]]:

@@ -163,7 +163,7 @@ class CrossModalHasher:
         files = state.pop("_files", None)
         self.__dict__.update(state)
         if files is not None:
-            self._model = _crosshash.Model.from_files(*files)
+            self._model = _crosshash.Model.from_files(*files, self._weights(), library())
 
     # training
 
