@@ -191,12 +191,13 @@ def labels(
         return _listed([[value] for value in given.tolist()], known, what)
     if given.ndim != 2:
         raise ValueError(f"{what}: an array of {given.ndim} dimensions; expected one row per item")
-    if given.size and not np.isin(given, (0, 1)).all():
-        row, column = np.argwhere(~np.isin(given, (0, 1)))[0]
+    given = np.ascontiguousarray(given)
+    places = np.flatnonzero(given)  # faster than np.nonzero, which makes two arrays of indices
+    if not (given.reshape(-1)[places] == 1).all():
+        row, column = np.argwhere((given != 0) & (given != 1))[0]
         raise ValueError(f"{what}: row {row}, column {column}: {given[row, column]} is neither 0 nor 1")
-    counts = np.count_nonzero(given, axis=1)
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    return _numbered(given.shape[1], starts, np.nonzero(given)[1], known, what)
+    starts = np.searchsorted(places, np.arange(given.shape[0] + 1) * given.shape[1])
+    return _numbered(given.shape[1], starts, places % max(given.shape[1], 1), known, what)
 
 
 def _is_matrix(values: Sequence[Any]) -> bool:
