@@ -256,8 +256,9 @@ fn epoch(session: &mut TrainingSession, clock: &mut Clock) -> Result<bool> {
         };
         let map = part("MAP", found.map);
         let (recall, words) = (part("R@10", found.recall), part("words P@5", found.words));
+        let unseen = part("of unseen items", found.words_unseen);
         let distinct = part("distinct codes", Some(found.distinct));
-        format!("; validation{map}{recall}{words}{distinct}")
+        format!("; validation{map}{recall}{words}{unseen}{distinct}")
     });
     let rate = taken as f64 / seconds;
     say(format!(

@@ -225,7 +225,7 @@ fn sweeps_and_comparisons_omit_metrics_of_labels() {
     ]);
     let table = done(&args);
     assert!(!table.contains("NaN"), "{table}");
-    assert!(table.contains("R@10"), "{table}");
+    assert!(table.contains("R@10 image -> text") && table.contains("by codes"), "{table}");
     assert!(
         table.contains("skipped: jcch learns from labels, and the data set has none"),
         "{table}"

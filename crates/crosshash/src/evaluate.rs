@@ -38,9 +38,28 @@ pub fn every_direction(
     options: &Options,
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<Direction>> {
+    directions(coded, options, &|_, _| true, progress)
+}
+
+/// [`mean_map`] of every direction; evaluates only the directions that it needs.
+pub(crate) fn mean_map_of(coded: &[Coded], options: &Options) -> Result<Option<f64>> {
+    let across = directions(coded, options, &|from, to| from.name != to.name, &|_| {})?;
+    if !across.is_empty() {
+        return Ok(mean_map(&across));
+    }
+    Ok(mean_map(&every_direction(coded, options, &|_| {})?))
+}
+
+/// Evaluates the directions that are chosen and have queries and a database.
+fn directions(
+    coded: &[Coded],
+    options: &Options,
+    chosen: &dyn Fn(&Coded, &Coded) -> bool,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Result<Vec<Direction>> {
     let mut all = Vec::new();
     for from in coded {
-        for to in coded {
+        for to in coded.iter().filter(|to| chosen(from, to)) {
             if from.queries.is_empty() || to.database.is_empty() {
                 continue;
             }

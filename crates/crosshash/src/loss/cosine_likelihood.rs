@@ -17,20 +17,15 @@
 //! dL/dkappa  = sum_ij cos_ij (sigma(theta_ij) - S_ij) / (n m),    dL/db likewise without cos
 //! ```
 //!
-//! are computed together in blocks of the queue: one product, one pass, one product for the gradient;
-//! neither S nor theta is stored. Departure: lengths are `max(|f|, 0.01)`.
+//! are computed together in blocks of the queue; neither S nor theta is stored (`pairwise.rs`). Departure:
+//! lengths are `max(|f|, 0.01)`.
 
 use burn_tensor::{Tensor, TensorData};
 use crosshash_codes::Labels;
-use rayon::prelude::*;
 
-use super::likelihood::{exponential, share};
+use super::pairwise::sums;
 use super::{OutputQueue, softplus, unit_rows};
-use crate::gemm::{Factor, accumulate};
 use crate::optimise::floats;
-
-/// Slots of the queue per block.
-const BLOCK: usize = 512;
 
 /// The term over the outputs `f`, n x r, and `g`, m x r, of two modalities; `similar` is S, n x
 /// m, and `scale` is 1 x 2: kappa and b.
@@ -76,100 +71,11 @@ pub(crate) fn queue_likelihood(
     (linear - constant + sums.value) * weight
 }
 
-/// Value and gradients, not divided by n m.
-struct Sums {
-    value: f64,
-    rows: Vec<f32>, // by the unit rows
-    kappa: f64,
-    offset: f64,
-}
-
-impl Sums {
-    fn zero(cells: usize) -> Sums {
-        Sums { value: 0.0, rows: vec![0.0; cells], kappa: 0.0, offset: 0.0 }
-    }
-}
-
-/// Blocks depend only on the length of the queue, so the sums do not depend on the threads.
-fn sums(
-    unit: &[f32],
-    own: &Labels,
-    queue: &[f32],
-    other: &Labels,
-    bits: usize,
-    scale: [f32; 2],
-) -> Sums {
-    let parts: Vec<Sums> = queue
-        .par_chunks(BLOCK * bits)
-        .enumerate()
-        .map(|(k, block)| against(unit, own, block, (other, k * BLOCK), bits, scale))
-        .collect();
-    parts.into_iter().fold(Sums::zero(unit.len()), |mut sum, part| {
-        sum.rows.iter_mut().zip(part.rows).for_each(|(a, b)| *a += b);
-        let (value, kappa) = (sum.value + part.value, sum.kappa + part.kappa);
-        Sums { value, kappa, offset: sum.offset + part.offset, ..sum }
-    })
-}
-
-/// Sums of one block, whose slots start at `from`.
-fn against(
-    unit: &[f32],
-    own: &Labels,
-    block: &[f32],
-    (other, from): (&Labels, usize),
-    bits: usize,
-    scale: [f32; 2],
-) -> Sums {
-    let m = block.len() / bits;
-    let mut cosines = vec![0.0_f32; own.len() * m];
-    let (rows, columns) = (Factor::whole(unit, bits), Factor::whole(block, bits));
-    accumulate(&mut cosines, 0.0, rows, columns.transposed(), false);
-    let mut sums = Sums::zero(unit.len());
-    let mut similar = vec![0.0_f32; m];
-    for (i, row) in cosines.chunks_exact_mut(m).enumerate() {
-        share(own.row(i), other, from, &mut similar);
-        let [value, kappa, offset] = slopes(row, &similar, scale);
-        sums.value += value;
-        sums.kappa += kappa;
-        sums.offset += offset;
-    }
-    let slopes = Factor::whole(&cosines, m);
-    accumulate(&mut sums.rows, 0.0, slopes, Factor::whole(block, bits), false);
-    sums
-}
-
-/// Value and derivatives by kappa and b of one row of cosines; replaces each cosine by its derivative.
-fn slopes(row: &mut [f32], similar: &[f32], [kappa, offset]: [f32; 2]) -> [f64; 3] {
-    let mut sums = [0.0_f64; 3];
-    for (row, similar) in row.chunks_mut(64).zip(similar.chunks(64)) {
-        let (mut product, mut linear) = ([1.0_f32; 4], [0.0_f32; 4]);
-        let (mut by_kappa, mut by_offset) = ([0.0_f32; 4], [0.0_f32; 4]);
-        for (row, similar) in row.chunks_mut(4).zip(similar.chunks(4)) {
-            for (k, (x, s)) in row.iter_mut().zip(similar).enumerate() {
-                let theta = kappa * *x + offset;
-                let small = exponential(-theta.abs());
-                product[k] *= 1.0 + small; // at most 2^16
-                linear[k] += theta.max(0.0) - s * theta;
-                let sigma = if theta >= 0.0 { 1.0 } else { small } / (1.0 + small);
-                let slope = sigma - s;
-                by_kappa[k] += slope * *x;
-                by_offset[k] += slope;
-                *x = kappa * slope;
-            }
-        }
-        let wide = |x: [f32; 4]| x.iter().map(|&x| f64::from(x)).sum::<f64>();
-        let logarithm = product.iter().map(|&p| f64::from(p)).product::<f64>().ln();
-        sums[0] += logarithm + wide(linear);
-        sums[1] += wide(by_kappa);
-        sums[2] += wide(by_offset);
-    }
-    sums
-}
-
 #[cfg(test)]
 mod tests {
     use burn_tensor::Device;
 
+    use super::super::pairwise::BLOCK;
     use super::super::tests::{agrees, plain, random, stays_finite};
     use super::*;
 

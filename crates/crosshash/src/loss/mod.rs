@@ -13,6 +13,7 @@ mod gradient;
 mod instance;
 mod likelihood;
 mod pair;
+mod pairwise;
 mod quantisation;
 mod queue;
 mod tight_unary;

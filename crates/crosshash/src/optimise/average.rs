@@ -6,7 +6,7 @@
 //!
 //! The warm-up reduces the influence of the initial weights. A pass over all weights in every step
 //! would cost as much as a sparse layer saves, so the average is updated every `every` steps with the
-//! product of the decays of these steps; with d = 0.995 and 8 steps the result is nearly the same.
+//! product of the decays of these steps; with d = 0.995 and 16 steps the result is nearly the same.
 //! The state consists of the arrays and the number of steps, so a restored average continues exactly.
 
 use crate::checkpoint::Arrays;

@@ -24,7 +24,7 @@ impl HistoryTable {
             }
         }
         let mut out = String::from(
-            "epoch,seconds,learning_rate,loss,validation_map,validation_recall,validation_words,validation_score,distinct_codes,tied_items",
+            "epoch,seconds,learning_rate,loss,validation_map,validation_recall,validation_words,validation_words_unseen,validation_score,distinct_codes,tied_items",
         );
         names.iter().for_each(|name| out += &format!(",{name}"));
         let cell =
@@ -35,10 +35,11 @@ impl HistoryTable {
                 cell(validation.as_ref().and_then(part))
             };
             out += &format!(
-                "\n{epoch},{seconds:.3},{learning_rate},{loss},{},{},{},{},{},{}",
+                "\n{epoch},{seconds:.3},{learning_rate},{loss},{},{},{},{},{},{},{}",
                 of(|v| v.map),
                 of(|v| v.recall),
                 of(|v| v.words),
+                of(|v| v.words_unseen),
                 of(|v| Some(v.score)),
                 of(|v| Some(v.distinct)),
                 of(|v| Some(v.tied)),

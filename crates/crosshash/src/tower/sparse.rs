@@ -140,7 +140,9 @@ impl SparseLayer {
     /// Weights and bias without pending updates.
     pub(super) fn matrices(&self, names: [&'static str; 2], moving: bool) -> Vec<Matrix> {
         let all = |part: fn(&Row) -> &Vec<f32>| {
-            self.rows.iter().flat_map(part).copied().collect()
+            let mut all = Vec::with_capacity(self.rows.len() * self.columns);
+            self.rows.iter().for_each(|row| all.extend_from_slice(part(row)));
+            all
         };
         let weight = Matrix {
             name: names[0].into(),

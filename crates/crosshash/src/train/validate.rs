@@ -7,7 +7,8 @@
 //! | recall | mean R@10 of pairs (items of the same pair key) over the same directions, if there are pairs |
 //! | words | mean P@5 of typed words that find items of another modality, if there are texts |
 //!
-//! P@5 is divided by its maximum (3 of 5 for a word of three items). The number of distinct codes and the
+//! P@5 is divided by its maximum (3 of 5 for a word of three items). It is also recorded over the validation
+//! items only, as `words_unseen`, which is not part of a selection. The number of distinct codes and the
 //! share of items with equal codes are recorded, too: MAP does not notice codes that collapse to groups.
 
 use crosshash_codes::eval::{Options, Relevant, Scores, health, known_item, words};
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::data::{Features, Training};
-use crate::evaluate::{Coded, every_direction, mean_map};
+use crate::evaluate::{Coded, mean_map_of};
 use crate::method::ModalityData;
 use crate::model::outputs;
 use crate::prepare::{Preparation, Rows};
@@ -53,6 +54,9 @@ pub struct Validation {
     /// Mean P@5 of typed words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub words: Option<f64>,
+    /// The same over the validation items only, which no training has seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words_unseen: Option<f64>,
     /// Number of distinct codes, as a share of the items; that of the worst modality.
     #[serde(default)]
     pub distinct: f64,
@@ -79,6 +83,7 @@ struct Words {
     text: usize,     // the modality of the queries
     database: usize, // the modality that is searched
     queries: WordQueries,
+    unseen: Option<WordQueries>, // over the validation items only
 }
 
 impl ValidationSet {
@@ -133,9 +138,15 @@ impl ValidationSet {
                     continue;
                 }
                 let texts = texts.iter().map(|(key, text)| (key.as_str(), text.as_str()));
-                let queries = WordQueries::new(vocabulary.analysis(), texts, keys, WORDS)?;
+                let of = |keys: &[&str]| {
+                    let texts = texts.clone();
+                    WordQueries::new(vocabulary.analysis(), texts, keys, WORDS)
+                };
+                let queries = of(keys)?;
                 if !queries.is_empty() {
-                    words.push(Words { text, database, queries });
+                    let unseen = of(&held_out[database])?;
+                    let unseen = Some(unseen).filter(|unseen| !unseen.is_empty());
+                    words.push(Words { text, database, queries, unseen });
                 }
             }
         }
@@ -165,11 +176,7 @@ impl ValidationSet {
             });
         }
         let labelled = coded.iter().any(|one| one.query_labels.classes() > 0);
-        let map = if labelled {
-            mean_map(&every_direction(&coded, &Options::default(), &|_| {})?)
-        } else {
-            None
-        };
+        let map = if labelled { mean_map_of(&coded, &Options::default())? } else { None };
         let mut recalls = Vec::new();
         for (from, part) in coded.iter().zip(&self.modalities) {
             for (to, pairs) in coded.iter().zip(&part.pairs) {
@@ -179,14 +186,21 @@ impl ValidationSet {
                 }
             }
         }
-        let mut typed = Vec::new();
-        for Words { text, database, queries } in &self.words {
+        let (mut typed, mut typed_unseen) = (Vec::new(), Vec::new());
+        for Words { text, database, queries, unseen } in &self.words {
             let (data, tower) = modalities[*text];
-            let rows = data.preparation.rows(Features::Text(queries.words.clone()))?;
-            let all: Vec<usize> = (0..rows.len()).collect();
-            let codes = Codes::from_signs(bits, &outputs(tower, &rows, &all, &|_| {})?)?;
-            let scores = Scores::hamming(&codes, &coded[*database].database)?;
-            typed.push(words(&scores, &queries.relevant)?.p5_possible);
+            let precision = |queries: &WordQueries, items: &Codes| -> Result<f64> {
+                let rows = data.preparation.rows(Features::Text(queries.words.clone()))?;
+                let all: Vec<usize> = (0..rows.len()).collect();
+                let codes = outputs(tower, &rows, &all, &|_| {})?;
+                let codes = Codes::from_signs(bits, &codes)?;
+                let scores = Scores::hamming(&codes, items)?;
+                Ok(words(&scores, &queries.relevant)?.p5_possible)
+            };
+            typed.push(precision(queries, &coded[*database].database)?);
+            if let Some(unseen) = unseen {
+                typed_unseen.push(precision(unseen, &coded[*database].queries)?);
+            }
         }
         let (recall, words) = (mean(&recalls), mean(&typed));
         let every: Vec<f64> = [map, recall, words].into_iter().flatten().collect();
@@ -204,7 +218,8 @@ impl ValidationSet {
             tied = tied.max(found.shared_code_rate);
         }
         let score = chosen.unwrap_or(balanced);
-        Ok(Validation { map, recall, words, distinct, tied, score })
+        let words_unseen = mean(&typed_unseen);
+        Ok(Validation { map, recall, words, words_unseen, distinct, tied, score })
     }
 }
 

@@ -53,6 +53,11 @@ impl Row {
         }))
     }
 
+    /// R@10 of pairs in one direction, over the trainings.
+    fn recall(&self, direction: &(String, String)) -> Option<Mean> {
+        self.over(|trial| trial.details(direction)?.r10)
+    }
+
     fn over(&self, of: impl Fn(&Trial) -> Option<f64>) -> Option<Mean> {
         Mean::of(self.done().filter_map(of))
     }
@@ -152,6 +157,13 @@ impl Table {
         Ok(Table { rows, directions, left_out, standings, common })
     }
 
+    /// The directions in which recall of pairs is known.
+    fn paired(&self) -> Vec<&(String, String)> {
+        let known =
+            |d: &&(String, String)| self.rows.iter().any(|row| row.recall(d).is_some());
+        self.directions.iter().filter(known).collect()
+    }
+
     /// The common MAP of a length.
     fn common(&self, bits: usize) -> Option<f64> {
         self.common.iter().find(|(known, _)| *known == bits).map(|(_, map)| *map)
@@ -161,11 +173,10 @@ impl Table {
     pub(super) fn lines(&self, bold: impl Fn(&str) -> String) -> Vec<Vec<String>> {
         let mut heads = vec!["method".to_owned(), "bits".into()];
         heads.extend(self.directions.iter().map(|(from, to)| format!("{from} -> {to}")));
+        let paired = self.paired();
+        heads.extend(["to the best", "unseen", "NDCG@10"].map(String::from));
+        heads.extend(paired.iter().map(|(from, to)| format!("R@10 {from} -> {to}")));
         let rest = [
-            "to the best",
-            "unseen",
-            "NDCG@10",
-            "R@10",
             "words P@10",
             "validation",
             "last epoch",
@@ -198,7 +209,9 @@ impl Table {
                 self.standings[k].map_or("-".into(), Standing::text),
                 detail(|d| d.unseen_map),
                 detail(|d| d.ndcg10),
-                detail(|d| d.r10),
+            ]);
+            cells.extend(paired.iter().map(|direction| short(row.recall(direction), 4)));
+            cells.extend([
                 detail(|d| d.words10),
                 text(row.over(|trial| trial.validation)),
                 short(row.over(|trial| trial.validation_last), 4),
@@ -241,8 +254,7 @@ impl Table {
                 "to the best: difference of the mean MAP of all directions to the best method of the \
                  same length, 95 % interval and p-value by a paired bootstrap over queries (2,000 \
                  resamples), corrected by Holm's method; unseen: MAP over database items that are \
-                 not training items; R@10: pairs among the query items; last epoch: validation \
-                 without selection of the epoch"
+                 not training items; last epoch: validation without selection of the epoch"
                     .into(),
             );
             let common =
@@ -253,6 +265,9 @@ impl Table {
                  the median of their best: {}",
                 common.join(", ")
             ));
+        }
+        if !self.paired().is_empty() {
+            notes.push("R@10: recall of pairs among the query items, by codes".into());
         }
         for row in &self.rows {
             for (at, trial) in row.trials.iter().enumerate() {
@@ -301,6 +316,8 @@ impl Table {
                          train_seconds,seconds_to_95,peak_mib,coded_per_second,failed"
             .to_owned();
         self.directions.iter().for_each(|(from, to)| heads += &format!(",{from} -> {to}"));
+        let paired = self.paired();
+        paired.iter().for_each(|(from, to)| heads += &format!(",R@10 {from} -> {to}"));
         let mut out = heads + "\n";
         let cell = |value: Option<f64>| value.map_or(String::new(), |v| v.to_string());
         for row in &self.rows {
@@ -327,6 +344,10 @@ impl Table {
                     let found = found.find(|d| d.query == *from && d.database == *to);
                     cell(found.and_then(|d| d.map))
                 }));
+                let recall = |&d: &&(String, String)| {
+                    cell(trial.details(d).and_then(|details| details.r10))
+                };
+                cells.extend(paired.iter().map(recall));
                 out += &(cells.join(",") + "\n");
             }
         }
@@ -345,10 +366,14 @@ impl Table {
                 |of: fn(&Details) -> Option<f64>| mean(row.detail(&self.directions, of));
             let failed: Vec<&String> =
                 row.trials.iter().filter_map(|trial| trial.failed.as_ref()).collect();
-            let directions = self
-                .directions
-                .iter()
-                .map(|d| json!({ "query": d.0, "database": d.1, "map": mean(row.map(d)) }));
+            let directions = self.directions.iter().map(|d| {
+                json!({
+                    "query": d.0,
+                    "database": d.1,
+                    "map": mean(row.map(d)),
+                    "recall_10": mean(row.recall(d)),
+                })
+            });
             json!({
                 "method": row.info.name,
                 "bits": row.bits,

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 /// Initial scale and offset of the similarity term.
 const SCALE: [f32; 2] = [8.0, -2.0];
 /// Steps between two updates of the moving average.
-const AVERAGE_EVERY: u64 = 8;
+const AVERAGE_EVERY: u64 = 16;
 
 /// The state of the added terms.
 pub(crate) struct Extra {
