@@ -17,6 +17,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub(crate) use client::{Client, Reply};
+pub(crate) use prepared::copy;
 
 fn crosshash() -> Command {
     Command::new(env!("CARGO_BIN_EXE_crosshash"))
@@ -79,7 +80,18 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(place: &Path, more: &[&str]) -> Server {
-        let mut child = crosshash()
+        Server::start_by(crosshash(), place, more)
+    }
+
+    /// A server whose files may be limited in size: too long a write fails and is no signal.
+    pub(crate) fn start_limited(place: &Path) -> Server {
+        let mut command = Command::new("env");
+        command.args(["--ignore-signal=XFSZ", env!("CARGO_BIN_EXE_crosshash")]);
+        Server::start_by(command, place, &[])
+    }
+
+    fn start_by(mut command: Command, place: &Path, more: &[&str]) -> Server {
+        let mut child = command
             .arg("serve")
             .arg(place)
             .args(["--addr", "127.0.0.1:0", "--log", "json"])
