@@ -6,6 +6,7 @@
 #[path = "../../crosshash-bench/src/attack/disk.rs"]
 mod disk;
 mod driver;
+#[allow(dead_code, reason = "some of the files are used")]
 #[path = "../../crosshash-bench/src/attack/files.rs"]
 mod files;
 mod serving;

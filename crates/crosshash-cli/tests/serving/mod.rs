@@ -17,7 +17,6 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub(crate) use client::{Client, Reply};
-pub(crate) use prepared::copy;
 
 fn crosshash() -> Command {
     Command::new(env!("CARGO_BIN_EXE_crosshash"))
@@ -61,6 +60,11 @@ pub(crate) fn run() -> (TempDir, PathBuf) {
     let run = dir.path().join("small");
     prepared::copy(trained(), &run);
     (dir, run)
+}
+
+/// Copies a run without the files of servers.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    prepared::copy(from, to);
 }
 
 /// Removes the checksums of a run, so that its files can be changed by hand.
