@@ -81,13 +81,29 @@ fn inserts_are_found_at_once() {
 #[test]
 fn the_attack_finds_no_fault() {
     let args = ["attack", "--json", "--only", "pictures,schema,kill,flips"];
-    let bounds = ["--rounds", "4", "--flips", "100", "--requests", "400"];
+    let bounds = ["--rounds", "4", "--flips", "90", "--requests", "400"];
     let report: Value =
         serde_json::from_str(&bench(&[&args[..], &bounds[..]].concat())).unwrap();
     for part in ["pictures", "schema", "kill", "flips"] {
         assert_eq!(report[part]["faults"], json!([]), "{part}: {report}");
     }
     assert!(report["kill"]["figures"]["acknowledged"].as_u64().unwrap() > 0, "{report}");
+}
+
+/// A file system that is full for some time, which needs root.
+#[test]
+fn a_full_disk_loses_and_invents_nothing() {
+    let root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+    if !root && std::env::var_os("CI").is_none() {
+        eprintln!("skipped: mounting a file system needs root");
+        return;
+    }
+    let args = ["attack", "--json", "--only", "full", "--rounds", "1"];
+    let report: Value = serde_json::from_str(&bench(&args)).unwrap();
+    assert_eq!(report["full"]["faults"], json!([]), "{report}");
+    for count in ["acknowledged", "refused", "checks"] {
+        assert!(report["full"]["figures"][count].as_u64().unwrap() > 0, "{report}");
+    }
 }
 
 #[test]

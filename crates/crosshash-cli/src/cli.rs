@@ -60,6 +60,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode> {
         return isolation::work();
     }
     crate::set_threads(cli.threads)?;
+    crosshash_codes::survive_cut_files()?;
     isolation::install(matches!(cli.command, Command::Serve(_) | Command::Demo(_)));
     match cli.command {
         Command::Start(args) => command::start::run(&args),

@@ -6,6 +6,7 @@
 mod driver;
 #[path = "../../crosshash-bench/src/attack/files.rs"]
 mod files;
+mod serving;
 
 use std::path::Path;
 use std::process::Command;
@@ -138,4 +139,26 @@ fn a_folder_of_bad_files_is_skipped() {
     assert!(message.contains(&skipped), "{message}");
     let (code, message) = crosshash(dir.path(), &args);
     assert_eq!(code, 2, "{message}");
+}
+
+/// `encode RUN --input FOLDER --skip-bad` with nested patterns among the pictures.
+#[test]
+fn encoding_a_folder_survives_nested_patterns() {
+    let (dir, run) = serving::run();
+    let folder = dir.path().join("photos");
+    fs_err::create_dir_all(&folder).unwrap();
+    let chosen = ["nested-patterns.svg", "nested-masks.svg", "nested-images.svg"];
+    for file in files::bad_files().iter().filter(|file| chosen.contains(&file.name)) {
+        fs_err::write(folder.join(file.name), &file.bytes).unwrap();
+    }
+    fs_err::write(folder.join("good.png"), png(20)).unwrap();
+    let run = run.to_str().unwrap();
+    let args = ["encode", run, "--modality", "picture", "--input", "photos"];
+    let args = [&args[..], &["--out", "codes.npy"]].concat();
+    let (code, message) = crosshash(dir.path(), &[&args[..], &["--skip-bad"]].concat());
+    assert_eq!(code, 0, "{message}");
+    assert!(message.contains("3 unreadable pictures skipped"), "{message}");
+    let (code, message) = crosshash(dir.path(), &args);
+    assert_eq!(code, 2, "{message}");
+    assert!(message.contains("nested-"), "{message}");
 }

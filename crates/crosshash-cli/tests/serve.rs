@@ -488,6 +488,62 @@ fn errors_name_the_problem_the_place_and_a_remedy() {
     json(200, client.get("/healthz"));
 }
 
+/// Every field of every request body as null: it is accepted if, and only if, the document says so.
+#[test]
+fn null_is_accepted_where_the_document_declares_it() {
+    let (_dir, run) = run();
+    let server = Server::start(&run, &[]);
+    let mut client = server.client();
+    let document = json(200, client.get("/openapi.json"));
+    let body = |path: &str, method: &str| {
+        let content = &document["paths"][path][method]["requestBody"]["content"];
+        content["application/json"]["schema"].clone()
+    };
+    let mut checked = 0;
+    for (path, method, valid) in [
+        ("/v1/search", "post", json!({"query": {"text": "cat"}, "target": "words"})),
+        ("/v1/encode", "post", json!({"query": {"text": "cat"}})),
+        (
+            "/v1/items",
+            "post",
+            json!({"modality": "words", "items": [{"id": "a", "text": "b"}]}),
+        ),
+        ("/v1/items", "delete", json!({"modality": "words", "ids": ["a"]})),
+    ] {
+        let schema = body(path, method);
+        fits(&document, &schema, &valid, path).unwrap();
+        let mut places: Vec<String> = Vec::new();
+        let target = schema["$ref"].as_str().map(|name| name.trim_start_matches('#'));
+        let fields = target.map_or(&schema, |name| document.pointer(name).unwrap());
+        let names = fields["properties"].as_object().unwrap().keys();
+        places.extend(names.map(|name| format!("/{name}")));
+        if path != "/v1/items" {
+            let forms =
+                ["text", "picture", "drawing", "item", "code", "outputs", "features"];
+            places.extend(
+                forms.iter().chain(&["modality"]).map(|name| format!("/query/{name}")),
+            );
+        } else if method == "post" {
+            let item =
+                document["components"]["schemas"]["NewItem"]["properties"].as_object();
+            places.extend(item.unwrap().keys().map(|name| format!("/items/0/{name}")));
+        }
+        for place in places {
+            let mut sent = valid.clone();
+            let (parent, name) = place.rsplit_once('/').unwrap();
+            sent.pointer_mut(parent).unwrap()[name] = Value::Null;
+            let declared = fits(&document, &schema, &sent, path).is_ok();
+            let status = client
+                .json(&method.to_uppercase(), path, &sent.to_string())
+                .unwrap()
+                .status;
+            assert!(declared == (status < 300) && status < 500, "{path} {sent}: {status}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 35, "{checked}");
+}
+
 #[test]
 fn a_token_is_required_on_public_addresses() {
     let (dir, run) = run();

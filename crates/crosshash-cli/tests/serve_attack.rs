@@ -212,17 +212,31 @@ fn large_requests_take_little_time() {
     let mut client = server.client();
     let words: String = (0..9000).map(|k| format!("qx{k}z ")).collect();
     let text = json!({"query": {"text": words}, "target": "words"});
-    let filter = json!({"query": {"text": "cat"}, "target": "words",
-        "filter": vec!["label = 1"; 4000].join(" or ")});
+    // 50 kB are too many tests, 1 to 4 MB too long; parentheses too deep
+    let filters = [
+        vec!["label = 1"; 4000].join(" or "),
+        vec!["id = a"; 150_000].join(" or "),
+        vec!["not exists(x)"; 230_000].join(" and "),
+        "(".repeat(60_000),
+        format!("{}label = 1{}", "not (".repeat(9000), ")".repeat(9000)),
+    ];
+    let filters = filters.map(|filter| {
+        let body = json!({"query": {"text": "cat"}, "target": "words", "filter": filter});
+        ("filter", body, [400, 400])
+    });
     let point = |k: usize| [(k * 7919 % 1000), (k * 104_729 % 997)];
-    let strokes: Vec<Value> = vec![(0..4_000).map(|k| json!(point(k))).collect()];
+    let strokes: Vec<Value> = vec![(0..20_000).map(|k| json!(point(k))).collect()];
     let drawing = json!({"query": {"drawing": {"strokes": strokes, "width": 1000, "height": 1000},
         "modality": "drawing"}, "target": "words"});
-    for (name, body, statuses) in [
+    let more: Vec<Value> = vec![(0..20_001).map(|k| json!(point(k))).collect()];
+    let mut too_large = drawing.clone();
+    too_large["query"]["drawing"]["strokes"] = more.into();
+    let requests = [
         ("text", text, [200, 400]),
-        ("filter", filter, [400, 400]),
-        ("drawing", drawing, [200, 400]),
-    ] {
+        ("drawing", drawing, [200, 200]),
+        ("too many points", too_large, [400, 400]),
+    ];
+    for (name, body, statuses) in requests.into_iter().chain(filters) {
         let started = Instant::now();
         let reply = client.json("POST", "/v1/search", &body.to_string()).unwrap();
         let took = started.elapsed();

@@ -543,6 +543,12 @@ fn foreign_hosts(text: &str) -> Vec<String> {
     found
 }
 
+/// Whether a source text contains unsafe code: blocks, functions or implementations.
+fn has_unsafe(text: &str) -> bool {
+    let forms = ["{", "fn ", "impl ", "extern "].map(|form| ["unsafe", form].join(" "));
+    code(text).lines().any(|line| forms.iter().any(|form| line.contains(form)))
+}
+
 /// Definitions in a source text under a name that was replaced.
 fn old_names(text: &str) -> Vec<String> {
     let code = code(text);
@@ -707,6 +713,47 @@ fn every_path_in_documents_and_comments_exists() {
     }
 }
 
+/// The section on unsafe code lists exactly the files that contain some.
+#[test]
+fn unsafe_code_is_listed_with_its_reason() {
+    let text = read(&root().join("docs/security.md"));
+    let section =
+        text.split("\n## ").find(|part| part.starts_with("Unsafe code")).expect("listed");
+    let row = |line: &str| {
+        let mut cells = line.strip_prefix("| `")?.split(" | ");
+        let (path, reason) = (cells.next()?.trim_end_matches('`'), cells.next()?);
+        assert!(reason.len() > 20, "{path}: {reason}");
+        Some(path.to_owned())
+    };
+    let listed: BTreeSet<String> = section.lines().filter_map(row).collect();
+    let is_unsafe = |path: &PathBuf| has_unsafe(&read(path));
+    let below = |path: PathBuf| {
+        let path = path.strip_prefix(root()).expect("a path below the root").to_owned();
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let all = files(&root().join("crates"), "rs").into_iter().filter(is_unsafe).map(below);
+    assert_eq!(
+        all.collect::<BTreeSet<_>>(),
+        listed,
+        "files with unsafe code, and those listed"
+    );
+}
+
+/// The document on security names a test for every defect; they exist.
+#[test]
+fn every_test_that_the_security_document_names_exists() {
+    let text = read(&root().join("docs/security.md"));
+    let mut named = 0;
+    for quoted in text.split('`').skip(1).step_by(2) {
+        let Some((file, test)) = quoted.split_once(".rs::") else { continue };
+        let path = root().join(format!("{file}.rs"));
+        assert!(path.is_file(), "{quoted}: no such file");
+        assert!(read(&path).contains(&format!("fn {test}(")), "{quoted}: no such test");
+        named += 1;
+    }
+    assert!(named >= 19, "{named} tests are named");
+}
+
 #[test]
 fn every_path_that_the_overview_names_exists() {
     for document in ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"] {
@@ -801,6 +848,14 @@ mod scanners {
         let root =
             graph(&[lib, ("b.rs", "use crate::Thing;\n"), ("c.rs", "use crate::b;\n")]);
         assert_eq!(cycle(&root), ["b", "c"]);
+    }
+
+    #[test]
+    fn unsafe_code_is_found() {
+        let quoted = ["unsafe", " { f() }"].concat();
+        assert!(has_unsafe(&format!("fn g() {{\n    let x = {quoted};\n}}\n")));
+        assert!(!has_unsafe(&format!("// {quoted}\nfn g() {{}}\n")));
+        assert!(!has_unsafe("#![expect(unsafe_code, reason = \"x\")]\n"));
     }
 
     #[test]

@@ -70,6 +70,19 @@ fn a_run_that_ended_before_its_configuration_is_not_resumed() {
     assert!(message.contains("before its configuration was written"), "{message}");
 }
 
+/// A layer that no memory holds is refused before anything is allocated.
+#[test]
+fn absurd_sizes_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = path(dir.path(), "run");
+    for setting in ["hidden=1000000000", "bits=1000000000", "hidden_sparse=4000000000"] {
+        let message = refused(&["train", "emoji", "--out", &run, "--set", setting]);
+        let name = setting.split('=').next().unwrap();
+        assert!(message.contains(name), "{message}");
+    }
+    assert!(!Path::new(&run).join("model.safetensors").exists());
+}
+
 #[test]
 fn files_of_a_run_have_the_usual_mode() {
     use std::os::unix::fs::PermissionsExt as _;

@@ -17,8 +17,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::codes::check_words;
+use crate::map::Mapping;
 use crate::sections::{
-    Container, Entry, Head, MappedWords, Section, bytes_to_names, bytes_to_words, map,
+    Container, Entry, Head, MappedWords, Section, bytes_to_names, bytes_to_words,
     names_to_bytes, words_to_bytes,
 };
 use crate::{Codes, Error, Labels, Result};
@@ -142,11 +143,11 @@ impl CodeFile {
     /// Maps the file: the header, ids and labels are read and verified, the codes are
     /// read when they are used. [`MappedCodes::verify`] reads them all.
     pub fn open(path: &Path) -> Result<(CodeFile, MappedCodes)> {
-        let map = Arc::new(map::map(path)?);
+        let map = Arc::new(Mapping::open(path)?);
         Self::over(&map).map_err(|err| err.at(path))
     }
 
-    fn over(map: &Arc<memmap2::Mmap>) -> Result<(CodeFile, MappedCodes)> {
+    fn over(map: &Arc<Mapping>) -> Result<(CodeFile, MappedCodes)> {
         let head = FILE.head(map)?;
         let entry = *codes_entry(&head)?;
         let mapped = MappedWords { map: Arc::clone(map), entry };

@@ -65,5 +65,5 @@ pub use cancel::Cancel;
 pub use codes::{BitOrder, Bits, Codes};
 pub use error::{Error, Result};
 pub use labels::Labels;
-pub use map::MappedFile;
+pub use map::{MappedFile, survive_cut_files};
 pub use outputs::Outputs;

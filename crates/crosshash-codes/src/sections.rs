@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use crate::map::Mapping;
 use crate::write::atomically;
 use crate::{Bits, Error, Result};
 
@@ -270,7 +271,7 @@ impl Head {
 /// Words of a section in a mapped file.
 #[derive(Clone)]
 pub(crate) struct MappedWords {
-    pub(crate) map: Arc<memmap2::Mmap>,
+    pub(crate) map: Arc<Mapping>,
     pub(crate) entry: Entry,
 }
 
@@ -287,20 +288,6 @@ impl MappedWords {
 impl AsRef<[u64]> for MappedWords {
     fn as_ref(&self) -> &[u64] {
         self.words().unwrap_or(&[])
-    }
-}
-
-/// The only place that maps a file.
-pub(crate) mod map {
-    #![expect(unsafe_code, reason = "mapping is unsafe: the file may change underneath")]
-
-    use std::path::Path;
-
-    pub(crate) fn map(path: &Path) -> std::io::Result<memmap2::Mmap> {
-        let file = fs_err::File::open(path)?;
-        // SAFETY: code files are replaced by renaming, never changed in place (see
-        // `write.rs`); truncating one that is mapped raises a bus error, as with any map.
-        unsafe { memmap2::Mmap::map(file.file()) }
     }
 }
 

@@ -432,7 +432,7 @@ fn flipped_bits_are_detected_or_without_effect() {
 fn crafted_segments_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
-    let path = dir.path().join("00000002.segment");
+    let (path, copy) = (dir.path().join("00000002.segment"), dir.path().join("copy"));
     let sound = fs_err::read(&path).unwrap();
     let sections = u32::from_le_bytes(sound[24..28].try_into().unwrap()) as usize;
     let end = 32 + 40 * sections;
@@ -471,6 +471,17 @@ fn crafted_segments_are_rejected() {
                     exported
                 });
                 refused += usize::from(read.is_err());
+                // a copy of a crafted segment must not be sound
+                let _ = fs_err::remove_dir_all(&copy);
+                fs_err::create_dir_all(&copy).unwrap();
+                for entry in fs_err::read_dir(dir.path()).unwrap() {
+                    let path = entry.unwrap().path();
+                    if path.is_file() {
+                        fs_err::copy(&path, copy.join(path.file_name().unwrap())).unwrap();
+                    }
+                }
+                let compacted = Writer::open(&copy).and_then(|mut writer| writer.compact());
+                assert!(compacted.is_err() || read.is_ok(), "section {section}, {field}");
             }
         }
     }

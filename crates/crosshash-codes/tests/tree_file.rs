@@ -117,6 +117,21 @@ fn an_index_on_disk_is_searched_by_its_stored_trees() {
     assert_eq!(trees(), 2);
     let snapshot = Snapshot::open(folder.path()).unwrap();
     assert_eq!(snapshot.hits(&queries, &Query::nearest(25), &|_| ()).unwrap(), truth);
+    // a flipped bit of a tree is reported, by a search as well
+    let tree = |entry: std::io::Result<fs_err::DirEntry>| {
+        Some(entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|e| e == "tree"))
+    };
+    let tree = fs_err::read_dir(folder.path()).unwrap().find_map(tree).unwrap();
+    let mut bytes = fs_err::read(&tree).unwrap();
+    let at = bytes.len() - 40;
+    bytes[at] ^= 1;
+    fs_err::write(&tree, &bytes).unwrap();
+    let states = crosshash_codes::segments::verify(folder.path()).unwrap();
+    let named = states.iter().find(|state| state.fault.is_some()).unwrap();
+    assert_eq!(named.path, tree);
+    let snapshot = Snapshot::open(folder.path()).unwrap();
+    assert!(snapshot.hits(&queries, &Query::nearest(25), &|_| ()).is_err());
     // merged segments take their trees with them
     writer.compact().unwrap();
     assert_eq!(trees(), 0);

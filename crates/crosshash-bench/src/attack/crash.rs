@@ -4,16 +4,18 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use crosshash_codes::segments::is_index;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 
+use super::disk::Disk;
 use super::{Outcome, copy, train};
 use crate::serve::client::Reply;
 use crate::serve::{Client, Server};
@@ -23,8 +25,8 @@ use crosshash_cli::progress::Progress;
 const IDS: u64 = 40;
 /// Items inserted at once from time to time, so that segments are written and merged.
 const MANY: u64 = 300;
-/// Size of the small file system in MiB, and what is left of it.
-const DISK_MIB: u64 = 48;
+/// Length of their texts.
+const LONG: usize = 2500;
 
 /// The version of every item that exists; none after a delete.
 type Items = BTreeMap<String, u64>;
@@ -34,9 +36,10 @@ struct Change {
     ids: Vec<(String, Option<u64>)>,
 }
 
-/// The text of a version.
+/// The text of a version; long for those that are inserted together, so that the log is folded often.
 fn text(id: &str, version: u64) -> String {
-    format!("version {version} of {id}")
+    let text = format!("version {version} of {id}");
+    if id.starts_with("many") { format!("{text} ").repeat(LONG / text.len()) } else { text }
 }
 
 /// The picture of a version: a small PNG file with its own comment.
@@ -53,7 +56,7 @@ impl Change {
         let one = format!("item{}", rng.random_range(0..IDS));
         match rng.random_range(0..10) {
             0..2 if items.contains_key(&one) => Change { ids: vec![(one, None)] },
-            2 => {
+            2..4 => {
                 let first = rng.random_range(0..4) * MANY;
                 let many =
                     (first..first + MANY).map(|k| (format!("many{k}"), Some(version)));
@@ -176,6 +179,57 @@ fn runs(folder: &Path, served: &Path) -> Result<[PathBuf; 2]> {
     Ok(models)
 }
 
+/// The folders of the indexes of a served run.
+fn indexes(served: &Path) -> Result<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    for modality in fs_err::read_dir(served.join("serve"))? {
+        for folder in fs_err::read_dir(modality?.path())? {
+            all.extend(Some(folder?.path()).filter(|folder| is_index(folder)));
+        }
+    }
+    Ok(all)
+}
+
+/// Starts compactions of all indexes and kills them at a random moment.
+fn killed_compactions(served: &Path, rng: &mut ChaCha8Rng) -> Result<usize> {
+    let folders = indexes(served)?;
+    for folder in &folders {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["program", "index", "compact"])
+            .arg(folder)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        std::thread::sleep(Duration::from_millis(rng.random_range(5..60)));
+        let _ = child.kill();
+        child.wait()?;
+    }
+    Ok(folders.len())
+}
+
+/// The numbers of the last log and of the segments of the pictures, to count folds and compactions.
+fn files_of_pictures(served: &Path) -> Result<(u64, usize)> {
+    let mut newest = (0, 0);
+    for folder in indexes(served)? {
+        if folder.parent().is_some_and(|parent| parent.ends_with("picture")) {
+            let mut logs = Vec::new();
+            let mut segments = 0;
+            for entry in fs_err::read_dir(folder)? {
+                let path = entry?.path();
+                let stem = path.file_stem().and_then(|stem| stem.to_str());
+                let number: Option<u64> = stem.and_then(|stem| stem.parse().ok());
+                match path.extension().and_then(|ending| ending.to_str()) {
+                    Some("log") => logs.extend(number),
+                    Some("segment") => segments += 1,
+                    _ => {}
+                }
+            }
+            newest = newest.max((logs.into_iter().max().unwrap_or(0), segments));
+        }
+    }
+    Ok(newest)
+}
+
 /// Rounds of kill -9 at a random moment.
 pub(super) fn kill(folder: &Path, rounds: usize, seed: u64) -> Result<Outcome> {
     let served = folder.join("killed");
@@ -183,6 +237,7 @@ pub(super) fn kill(folder: &Path, rounds: usize, seed: u64) -> Result<Outcome> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let (mut items, mut faults) = (Items::new(), Vec::new());
     let (mut version, mut checks, mut acknowledged, mut exchanges) = (0, 0, 0, 0);
+    let (mut folds, mut merges, mut compactions) = (0, 0, 0);
     let mut open = None;
     let progress = Progress::new("kill -9, round", rounds);
     for round in 0..rounds {
@@ -195,6 +250,7 @@ pub(super) fn kill(folder: &Path, rounds: usize, seed: u64) -> Result<Outcome> {
             exchange(&models[(round / 4 + 1) % 2], &served)?;
             exchanges += 1;
         }
+        let before = files_of_pictures(&served)?;
         let life = Duration::from_millis(rng.random_range(5..600));
         open = std::thread::scope(|scope| -> Option<Change> {
             let work = scope.spawn(|| {
@@ -225,6 +281,12 @@ pub(super) fn kill(folder: &Path, rounds: usize, seed: u64) -> Result<Outcome> {
             server.kill();
             work.join().ok().flatten()
         });
+        let now = files_of_pictures(&served)?;
+        folds += usize::from(now.0 != before.0);
+        merges += usize::from(now.1 < before.1);
+        if round % 3 == 2 {
+            compactions += killed_compactions(&served, &mut rng)?;
+        }
         progress.set(round + 1);
     }
     let server = Server::start(&served)?;
@@ -233,57 +295,19 @@ pub(super) fn kill(folder: &Path, rounds: usize, seed: u64) -> Result<Outcome> {
         "rounds": rounds,
         "acknowledged": acknowledged,
         "exchanges": exchanges,
+        "rounds_with_a_fold": folds,
+        "rounds_with_a_merge": merges,
+        "killed_compactions": compactions,
         "items": items.len(),
         "checks": checks,
     });
     Ok(Outcome { figures, faults })
 }
 
-/// A small file system in memory; unmounted on drop.
-struct Disk(PathBuf);
-
-impl Disk {
-    fn mount(path: PathBuf) -> Result<Disk> {
-        fs_err::create_dir_all(&path)?;
-        let size = format!("size={DISK_MIB}m");
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
-            .arg(&path)
-            .output();
-        match mounted {
-            Ok(output) if output.status.success() => Ok(Disk(path)),
-            Ok(output) => bail!(
-                "mounting a file system needs root: {}",
-                String::from_utf8_lossy(&output.stderr).trim()
-            ),
-            Err(err) => bail!("mount: {err}"),
-        }
-    }
-
-    /// Fills the disk except for some bytes.
-    fn fill(&self, left: u64) -> Result<()> {
-        let path = self.0.join("filler");
-        let free = rustix::fs::statvfs(&self.0)?;
-        let free = free.f_bavail * free.f_frsize;
-        fs_err::write(path, vec![1; usize::try_from(free.saturating_sub(left))?])?;
-        Ok(())
-    }
-
-    fn free(&self) -> Result<()> {
-        Ok(fs_err::remove_file(self.0.join("filler"))?)
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
-    }
-}
-
 /// Rounds in which the disk is full for some time.
 pub(super) fn full(folder: &Path, rounds: usize, seed: u64) -> Result<Outcome> {
     let disk = Disk::mount(folder.join("disk"))?;
-    let served = disk.0.join("full");
+    let served = disk.folder().join("full");
     runs(folder, &served)?;
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 1);
     let (mut items, mut faults) = (Items::new(), Vec::new());

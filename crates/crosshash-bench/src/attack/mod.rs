@@ -6,11 +6,12 @@
 //! | `files.rs`, `pictures.rs` | pictures that crash decoders or ask for much |
 //! | `schema.rs` | random requests by the schemas of the OpenAPI document |
 //! | `clients.rs` | greedy and slow clients beside an honest one |
-//! | `crash.rs` | kill -9 and full disks under mixed changes |
+//! | `crash.rs`, `disk.rs` | kill -9 and full disks under mixed changes |
 //! | `flips.rs` | flipped bits in the files of a run and an index |
 
 mod clients;
 mod crash;
+mod disk;
 mod files;
 mod flips;
 mod pictures;

@@ -7,8 +7,8 @@ use axum::extract::{
 };
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::error::{ApiError, ApiResult};
 use super::state::App;
@@ -30,6 +30,15 @@ pub(crate) async fn json<T: DeserializeOwned + Send + 'static>(
     }
     let bytes = app.limits.body(&parts.headers, body).await?;
     app.workers.run_heavy(bytes.len() > HEAVY, move |_| parse(&bytes)).await
+}
+
+/// An optional field of a body: it may be absent, but not null, unless the schema says so.
+pub(crate) fn given<'de, D, T>(field: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(field).map(Some)
 }
 
 /// Whether the Content-Type of a body is `expected`.

@@ -17,6 +17,7 @@ use super::timings::{Timings, micros};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct EncodeRequest {
+    #[serde(default, deserialize_with = "body::given")]
     model: Option<String>,
     query: QueryRequest,
 }

@@ -36,6 +36,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Insert {
+    #[serde(default, deserialize_with = "body::given")]
     model: Option<String>,
     modality: String,
     items: Vec<Item>,
@@ -45,9 +46,13 @@ struct Insert {
 #[serde(deny_unknown_fields)]
 struct Item {
     id: ItemId,
+    #[serde(default, deserialize_with = "body::given")]
     text: Option<String>,
+    #[serde(default, deserialize_with = "body::given")]
     picture: Option<String>,
+    #[serde(default, deserialize_with = "body::given")]
     code: Option<String>,
+    #[serde(default, deserialize_with = "body::given")]
     features: Option<Vec<f32>>,
     #[serde(default)]
     labels: Vec<String>,
@@ -64,6 +69,7 @@ pub(crate) struct Inserted {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Delete {
+    #[serde(default, deserialize_with = "body::given")]
     model: Option<String>,
     modality: String,
     ids: Vec<ItemId>,

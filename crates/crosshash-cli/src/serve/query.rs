@@ -9,6 +9,7 @@ use crosshash::{Drawing, EncodedQuery, QueryEncoder, QueryInput, QueryKind};
 use crosshash_codes::{Cancel, Codes};
 use serde::{Deserialize, Serialize};
 
+use super::body;
 use super::error::{ApiError, ApiResult};
 use super::item_view::{find, from_hex, label_names};
 use super::modality_index::ModalityIndex;
@@ -26,15 +27,23 @@ const MAX_TEXT: usize = 100_000;
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct QueryRequest {
+    #[serde(default, deserialize_with = "body::given")]
     text: Option<String>,
     /// Base64.
+    #[serde(default, deserialize_with = "body::given")]
     picture: Option<String>,
+    #[serde(default, deserialize_with = "body::given")]
     drawing: Option<Drawing>,
+    #[serde(default, deserialize_with = "body::given")]
     item: Option<ItemRef>,
+    #[serde(default, deserialize_with = "body::given")]
     code: Option<String>,
     /// Real outputs of the model; also beside a code, whose search they rank.
+    #[serde(default, deserialize_with = "body::given")]
     outputs: Option<Vec<f32>>,
+    #[serde(default, deserialize_with = "body::given")]
     features: Option<Vec<f32>>,
+    #[serde(default, deserialize_with = "body::given")]
     modality: Option<String>,
     /// The uploaded file of a multipart form.
     #[serde(skip)]

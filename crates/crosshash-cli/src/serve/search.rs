@@ -41,17 +41,23 @@ const MAX_SKIP: usize = 1_000_000;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SearchRequest {
+    #[serde(default, deserialize_with = "body::given")]
     model: Option<String>,
+    #[serde(default, deserialize_with = "body::given")]
     query: Option<QueryRequest>,
     /// Several queries, instead of one.
+    #[serde(default, deserialize_with = "body::given")]
     queries: Option<Vec<QueryRequest>>,
+    #[serde(default, deserialize_with = "body::given")]
     target: Option<String>,
+    #[serde(default, deserialize_with = "body::given")]
     k: Option<usize>,
     #[serde(default)]
     skip: usize,
     radius: Option<u32>,
     filter: Option<String>,
     /// What the hits are ranked by.
+    #[serde(default, deserialize_with = "body::given")]
     by: Option<By>,
     /// The score that orders the hits by meaning.
     rank: Option<String>,

@@ -62,6 +62,11 @@ pub(crate) fn run() -> (TempDir, PathBuf) {
     (dir, run)
 }
 
+/// Copies a run without the files of servers.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    prepared::copy(from, to);
+}
+
 /// Removes the checksums of a run, so that its files can be changed by hand.
 pub(crate) fn unsealed(run: &Path) {
     let seal = run.join("checksums.json");
@@ -79,7 +84,18 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(place: &Path, more: &[&str]) -> Server {
-        let mut child = crosshash()
+        Server::start_by(crosshash(), place, more)
+    }
+
+    /// A server whose files may be limited in size: too long a write fails and is no signal.
+    pub(crate) fn start_limited(place: &Path) -> Server {
+        let mut command = Command::new("env");
+        command.args(["--ignore-signal=XFSZ", env!("CARGO_BIN_EXE_crosshash")]);
+        Server::start_by(command, place, &[])
+    }
+
+    fn start_by(mut command: Command, place: &Path, more: &[&str]) -> Server {
+        let mut child = command
             .arg("serve")
             .arg(place)
             .args(["--addr", "127.0.0.1:0", "--log", "json"])

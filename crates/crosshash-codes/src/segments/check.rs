@@ -7,6 +7,8 @@ use super::log;
 use super::manifest::Manifest;
 use super::record::Change;
 use super::snapshot::Snapshot;
+use super::trees::path_beside;
+use crate::index::BitTree;
 use crate::{Bits, Error, Result};
 
 /// The state of a file of an index.
@@ -35,9 +37,19 @@ pub fn verify(folder: &Path) -> Result<Vec<PartState>> {
             if (segment.rows() as u64, bytes) != (listed.rows, listed.bytes) {
                 return Err(Error::content("not the segment that the manifest lists"));
             }
-            segment.verify()
+            segment.verify()?;
+            segment.check_file()
         };
         let checked = check();
+        let tree = path_beside(&path);
+        if checked.is_ok() && tree.exists() {
+            let check = || -> Result<()> {
+                let segment = Segment::open(&path, listed.number)?;
+                BitTree::open(&tree, segment.codes()?.clone())?.verify()
+            };
+            let checked = check();
+            add(tree, checked);
+        }
         add(path, checked);
     }
     let path = log::path(folder, manifest.log);

@@ -4,7 +4,7 @@
 //! use. The content of payloads is unknown here: a [`FieldSource`] reads it.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::part::{LabelRows, Source, each_label};
 use super::snapshot::Snapshot;
@@ -131,7 +131,14 @@ impl Snapshot {
             let nth = self.bases.partition_point(|&base| base <= item) - 1;
             labels[nth].any((item - self.bases[nth]) as usize, any)
         };
-        let find = |id: &str| self.find(&self.typed_id(id)?).ok().flatten();
+        let damage = Mutex::new(None);
+        let find = |id: &str| match self.find(&self.typed_id(id)?) {
+            Ok(item) => item,
+            Err(err) => {
+                *damage.lock().unwrap_or_else(PoisonError::into_inner) = Some(err);
+                None
+            }
+        };
         let field = |name: &str, test: &FieldTest| {
             let mut set = ItemSet::none(0);
             for (part, columns) in self.parts.iter().zip(&columns) {
@@ -144,6 +151,10 @@ impl Snapshot {
             Subjects { len, carries: &carries, find: &find, field: &field, cancel };
         let set = filter.items(&subjects);
         cancel.check()?;
+        if let Some(err) = damage.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(err);
+        }
+        self.check_files()?;
         Ok(match self.live() {
             Some(live) => set.intersection(&live),
             None => set,

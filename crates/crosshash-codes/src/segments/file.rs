@@ -36,10 +36,11 @@ use super::memory::{RowIds, order};
 use super::part::LabelRows;
 use crate::codes::check_words;
 use crate::format::{Id, Ids};
+use crate::map::Mapping;
 use crate::outputs::OutputRows;
 use crate::sections::{
-    Container, Entry, Head, MappedWords, Section, bytes_to_names, bytes_to_words, map,
-    name_at, names_to_bytes, words_to_bytes,
+    Container, Entry, Head, MappedWords, Section, bytes_to_names, bytes_to_words, name_at,
+    names_to_bytes, words_to_bytes,
 };
 use crate::{Bits, Codes, Error, Labels, Outputs, Result};
 
@@ -193,7 +194,7 @@ pub(crate) struct Segment {
     pub(crate) flags: Vec<u8>,
     codes: Codes,
     labels: Option<(usize, MappedWords)>,
-    map: Arc<memmap2::Mmap>,
+    map: Arc<Mapping>,
     head: Head,
     /// Whether the checksum of each section matches, once it was read.
     verified: Vec<OnceLock<bool>>,
@@ -205,11 +206,11 @@ impl Segment {
     }
 
     pub(crate) fn open(path: &Path, number: u64) -> Result<Segment> {
-        let map = Arc::new(map::map(path)?);
+        let map = Arc::new(Mapping::open(path)?);
         Self::over(map, path, number).map_err(|err| err.at(path))
     }
 
-    fn over(map: Arc<memmap2::Mmap>, path: &Path, number: u64) -> Result<Segment> {
+    fn over(map: Arc<Mapping>, path: &Path, number: u64) -> Result<Segment> {
         if cfg!(target_endian = "big") {
             return Err(Error::content("an index needs a little-endian machine"));
         }
@@ -276,8 +277,14 @@ impl Segment {
         Ok(Some(OutputRows { width: self.head.bits.get(), values }))
     }
 
+    /// Fails if the file was cut short while it was read. Call it after the content was used.
+    pub(crate) fn check_file(&self) -> Result<()> {
+        self.map.check().map_err(|err| err.at(&self.path))
+    }
+
     /// A section, verified when it is first read; `None` if the segment has none of this kind.
     fn section(&self, kind: u32) -> Result<Option<&[u8]>> {
+        self.check_file()?;
         let Some(nth) = self.head.entries.iter().position(|entry| entry.kind == kind)
         else {
             return Ok(None);
@@ -299,6 +306,7 @@ impl Segment {
 
     /// The codes; verified.
     pub(crate) fn codes(&self) -> Result<&Codes> {
+        self.check_file()?;
         let nth = self.head.entries.iter().position(|entry| entry.kind == CODES);
         let Some(nth) = nth else { return Err(self.damaged("codes")) };
         let entry = &self.head.entries[nth];
@@ -312,9 +320,23 @@ impl Segment {
 
     /// The labels; verified.
     pub(crate) fn labels(&self) -> Result<LabelRows<'_>> {
+        self.check_file()?;
         let Some((classes, words)) = &self.labels else { return Ok(LabelRows::NONE) };
-        self.section(LABELS)?;
-        Ok(LabelRows { stride: classes.div_ceil(64), words: words.as_ref() })
+        let nth = self.head.entries.iter().position(|entry| entry.kind == LABELS);
+        let Some(nth) = nth else { return Err(self.damaged("labels")) };
+        let (entry, stride) = (&self.head.entries[nth], classes.div_ceil(64));
+        let fits = *self.verified[nth].get_or_init(|| {
+            // no row has a label beyond the last one
+            let beyond = u64::MAX.checked_shl(u32::try_from(classes % 64).unwrap_or(0));
+            let beyond = beyond.filter(|_| classes % 64 != 0).unwrap_or(0);
+            let mut rows = words.as_ref().chunks_exact(stride.max(1));
+            entry.checked(&self.map).is_ok()
+                && rows.all(|row| row[stride - 1] & beyond == 0)
+        });
+        if !fits {
+            return Err(self.damaged("labels"));
+        }
+        Ok(LabelRows { stride, words: words.as_ref() })
     }
 
     /// The id of a row.
@@ -326,13 +348,16 @@ impl Segment {
         if let Some(entry) = self.head.find(COUNTED) {
             return Ok(Id::Number(entry.parameter + row as u64)); // checked when opened
         }
-        if let Some(numbers) = self.section(NUMBERS)? {
+        let id = if let Some(numbers) = self.section(NUMBERS)? {
             let bytes = numbers.get(row * 8..row * 8 + 8).ok_or_else(damaged)?;
             let bytes = bytes.try_into().map_err(|_| damaged())?;
-            return Ok(Id::Number(u64::from_le_bytes(bytes)));
-        }
-        let names = self.section(NAMES)?.ok_or_else(damaged)?;
-        Ok(Id::Name(name_at(names, self.rows(), row).ok_or_else(damaged)?.to_owned()))
+            Id::Number(u64::from_le_bytes(bytes))
+        } else {
+            let names = self.section(NAMES)?.ok_or_else(damaged)?;
+            Id::Name(name_at(names, self.rows(), row).ok_or_else(damaged)?.to_owned())
+        };
+        self.check_file()?;
+        Ok(id)
     }
 
     /// The row of an id.

@@ -70,6 +70,7 @@ pub(super) fn gather<'a>(
     let ids = if names { Ids::Names(texts) } else { Ids::Numbers(numbers) };
     let outputs = has_outputs.then(|| Outputs::from_bytes(snapshot.bits(), outputs));
     let outputs = outputs.transpose()?;
+    snapshot.check_files()?;
     Ok(Gathered { codes, ids, labels, flags, payloads, outputs })
 }
 

@@ -119,10 +119,12 @@ impl Snapshot {
                 let hits = hits.into_iter().map(|hit| self.scored(&columns, scorer, hit));
                 Ok(RankedHits { hits: hits.collect::<Result<_>>()?, nearest })
             };
-            return found.into_iter().zip(nearest).zip(&scorers).map(page).collect();
+            let pages = found.into_iter().zip(nearest).zip(&scorers).map(page).collect();
+            self.check_files()?;
+            return pages;
         }
         let candidates = self.candidates(queries, ranking.candidates, query, progress)?;
-        candidates
+        let pages = candidates
             .into_par_iter()
             .zip(&scorers)
             .enumerate()
@@ -135,7 +137,9 @@ impl Snapshot {
                 }
                 Ok(RankedHits { hits: page, nearest })
             })
-            .collect()
+            .collect();
+        self.check_files()?;
+        pages
     }
 
     /// The distance of the nearest item of every query, given its page in the order of Hamming search.

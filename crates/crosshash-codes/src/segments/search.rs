@@ -64,6 +64,7 @@ impl Snapshot {
             answer.drain(..query.skip.min(answer.len()));
             answer.truncate(query.k);
         }
+        self.check_files()?;
         Ok(answers)
     }
 }

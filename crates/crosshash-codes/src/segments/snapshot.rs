@@ -391,6 +391,7 @@ impl Snapshot {
         }
         let mut counts = vec![0; self.manifest.classes];
         self.parts.iter().try_for_each(|part| part.count_labels(&mut counts))?;
+        self.check_files()?;
         Ok(self.label_counts.get_or_init(|| counts))
     }
 
@@ -440,6 +441,14 @@ impl Snapshot {
     pub fn verify(&self) -> Result<()> {
         self.parts.iter().try_for_each(|part| match &part.source.store {
             Store::Segment(segment) => segment.verify(),
+            Store::Memory(_) => Ok(()),
+        })
+    }
+
+    /// Fails if a file was cut short while it was read. Call it after the content was used.
+    pub(super) fn check_files(&self) -> Result<()> {
+        self.parts.iter().try_for_each(|part| match &part.source.store {
+            Store::Segment(segment) => segment.check_file(),
             Store::Memory(_) => Ok(()),
         })
     }

@@ -23,7 +23,9 @@ pub(super) fn stored(source: &Source) -> Result<Option<BitTree>> {
     if source.rows() < FEW || !path.exists() {
         return Ok(None);
     }
-    BitTree::open(&path, segment.codes()?.clone()).map(Some)
+    let tree = BitTree::open(&path, segment.codes()?.clone())?;
+    tree.verify().map_err(|err| err.at(&path))?;
+    Ok(Some(tree))
 }
 
 impl Snapshot {

@@ -27,7 +27,8 @@ use super::{Arrays, BitTree};
 use crate::index::Index as _;
 use crate::index::huge_vec::HugeVec;
 use crate::kernel::threshold::PADDING;
-use crate::sections::{Container, Entry, Section, map};
+use crate::map::Mapping;
+use crate::sections::{Container, Entry, Section};
 use crate::{Codes, Error, Result};
 
 const NUMBERS: u32 = 1;
@@ -59,7 +60,7 @@ const FILE: Container = Container {
 /// Values in memory or in a mapped file.
 pub(super) enum Array<T> {
     Owned(HugeVec<T>),
-    Mapped(Arc<memmap2::Mmap>, Entry),
+    Mapped(Arc<Mapping>, Entry),
 }
 
 impl<T: Pod> Deref for Array<T> {
@@ -108,6 +109,14 @@ impl BitTree {
         BitTree::over(codes, arrays)
     }
 
+    /// Fails if the file was cut short while it was read.
+    pub(super) fn check_file(&self) -> Result<()> {
+        match &self.arrays.words {
+            Array::Mapped(map, _) => map.check(),
+            Array::Owned(_) => Ok(()),
+        }
+    }
+
     /// Reads and verifies a mapped tree completely.
     pub fn verify(&self) -> Result<()> {
         match &self.arrays.words {
@@ -121,10 +130,8 @@ fn mapped(path: &Path, codes: &Codes) -> Result<Arrays> {
     if cfg!(target_endian = "big") {
         return Err(Error::content("trees are read by little-endian machines only"));
     }
-    let map = Arc::new(map::map(path)?);
-    // a query reads few and distant pages
-    #[cfg(unix)]
-    let _ = map.advise(memmap2::Advice::Random);
+    let map = Arc::new(Mapping::open(path)?);
+    map.advise_random();
     let head = FILE.head(&map)?;
     let other = || Error::content("the tree was built for other codes; build it again");
     if head.bits != codes.bits() || head.rows != codes.len() {

@@ -358,6 +358,7 @@ impl Index for BitTree {
         if self.damaged.load(Ordering::Relaxed) {
             return Err(Error::content("the file of the tree is damaged; build it again"));
         }
+        self.check_file()?;
         Ok(answers)
     }
 

@@ -1,0 +1,131 @@
+"""Writes the first inputs of the fuzz targets to fuzz/corpus, from the fixtures of the tests and from
+generators: python3 fuzz/corpus.py PROGRAM, where PROGRAM is a built `crosshash`."""
+
+import json
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FIXTURES = ROOT / "crates/crosshash/tests/fixtures"
+OUT = ROOT / "fuzz/corpus"
+
+
+def put(target, name, data):
+    folder = OUT / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(data)
+
+
+def svg(body):
+    head = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40" viewBox="0 0 40 40">'
+    return (head + body + "</svg>").encode()
+
+
+def codes():
+    compat = (ROOT / "crates/crosshash-codes/tests/compat/v1.codes").read_bytes()
+    put("codes", "v1", b"\0" + compat)
+    put("codes", "v1-checksums", b"\1" + compat)
+    for path in FIXTURES.glob("*.npy"):
+        put("codes", path.name, b"\2" + path.read_bytes())
+    put("codes", "labels", b"\3" + b"1 2 3\n\n0,5\n7;8\n")
+    put("codes", "bits", b"\3" + b"0101\n1100\n")
+
+
+def index(program):
+    with tempfile.TemporaryDirectory() as place:
+        place = pathlib.Path(place)
+        lines = [json.dumps({"id": f"item {k}", "code": f"{k * 977 % 65536:016x}", "labels": [k % 3]}) for k in range(12)]
+        (place / "items.jsonl").write_text("\n".join(lines) + "\n")
+        (place / "more.jsonl").write_text(lines[0].replace("item 0", "new") + "\n")
+        folder = place / "a.index"
+        made = subprocess.run([program, "index", "build", folder, "--codes", place / "items.jsonl"], capture_output=True, text=True)
+        assert made.returncode == 0, made.stderr
+        manifest = (folder / "manifest").read_text().splitlines()[0]
+        listed = json.loads(manifest)["segments"]
+        for one in listed:
+            manifest = manifest.replace(f'"bytes":{one["bytes"]}', '"bytes":0')
+        segment = next(folder.glob("*.segment")).read_bytes()
+        log = next(folder.glob("*.log")).read_bytes()
+        assert len(listed) == 1, manifest
+        put("index", "built", struct.pack("<HH", len(manifest), len(segment)) + manifest.encode() + segment + log)
+
+
+def filters():
+    for nth, text in enumerate(
+        [
+            "label = animal",
+            'label in (animal, "it\'s") and not (price < 3)',
+            "exists(name) or tags contains 'a b'",
+            "price >= 1.5 and price != 2e3 or id in (0, x1, xx2)",
+            "new = true and name = 'x1'",
+            "not not label = 1",
+            "date > 2024-01-02T03:04:05Z",
+        ]
+    ):
+        put("filter", str(nth), text.encode())
+
+
+def pictures():
+    rect = '<rect width="30" height="30" {}/>'
+    put("pictures", "plain.svg", svg(rect.format('fill="red"')))
+    chain = "".join(f'<pattern id="m{k}" width="9" height="9">{rect.format(f"fill=&quot;url(#m{k + 1})&quot;".replace("&quot;", chr(34)))}</pattern>' for k in range(4))
+    put("pictures", "patterns.svg", svg(chain + rect.format('fill="url(#m0)"')))
+    put("pictures", "mask.svg", svg(f'<mask id="m">{rect.format("")}</mask>' + rect.format('mask="url(#m)"')))
+    put("pictures", "clip.svg", svg(f'<clipPath id="c">{rect.format("")}</clipPath>' + rect.format('clip-path="url(#c)"')))
+    for name, one in [
+        ("blur", '<feGaussianBlur stdDeviation="2"/>'),
+        ("morphology", '<feMorphology radius="3"/>'),
+        ("turbulence", '<feTurbulence numOctaves="3" baseFrequency="0.1"/>'),
+        ("image", '<feImage href="#r"/>'),
+    ]:
+        put("pictures", f"{name}.svg", svg(f'<filter id="f">{one}</filter>' + rect.format('id="r" filter="url(#f)"')))
+    put("pictures", "text.svg", svg('<g opacity=".5"><use href="#u"/><path id="u" d="M1 1L9 9Q3 4 5 6z"/></g>'))
+    put("pictures", "gif", b"GIF89a\x02\0\x02\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\x02\0\x02\0\0\x02\x02\x84Q\0;")
+    put("pictures", "bmp", b"BM" + struct.pack("<IIIIiiHHIIiiII", 70, 0, 54, 40, 2, 2, 1, 24, 0, 16, 0, 0, 0, 0) + b"\xff" * 16)
+    put("pictures", "jpg", b"\xff\xd8\xff\xe0\0\x10JFIF\0\x01\x01\0\0\x01\0\x01\0\0")
+    put("pictures", "webp", b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f\x01\x40\0\0\0\0\0\0\0\0\0\0")
+    put("pictures", "tiff", b"II*\0\x08\0\0\0\x01\0\0\x01\x03\0\x01\0\0\0\x02\0\0\0\0\0\0\0")
+    import zlib
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 2, 8, 2, 0, 0, 0))
+    png += chunk(b"iCCP", b"x\0\0" + zlib.compress(b"\0" * 100))
+    png += chunk(b"IDAT", zlib.compress(b"\0abcdef" * 2)) + chunk(b"IEND", b"")
+    put("pictures", "png", png)
+    return png
+
+
+def readers(png):
+    kinds = {".npy": 0, ".npz": 1, ".mat": 2, ".parquet": 3}
+    for path in FIXTURES.iterdir():
+        if path.suffix in kinds:
+            put("readers", path.name, bytes([kinds[path.suffix]]) + path.read_bytes())
+    put("readers", "tsv", b"\4id\ttext\tlabel\na\tcat\tx\nb\tdog\ty\n")
+    put("readers", "jsonl", b'\5{"id":"a","text":"cat","label":["x"]}\n{"id":2,"text":"dog","label":"y"}\n')
+    import io
+    import tarfile
+    import zipfile
+
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("cats/a.png", png)
+        archive.writestr("dogs/b.png", png)
+    put("readers", "zip", b"\6" + packed.getvalue())
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name in ["cats/a.png", "dogs/b.png"]:
+            info = tarfile.TarInfo(name)
+            info.size = len(png)
+            archive.addfile(info, io.BytesIO(png))
+    put("readers", "tar", b"\7" + packed.getvalue())
+
+
+codes()
+index(sys.argv[1])
+filters()
+readers(pictures())

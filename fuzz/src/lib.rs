@@ -1,0 +1,42 @@
+//! What the fuzz targets share.
+
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+/// A folder in memory with some files, removed on drop.
+pub fn folder(files: &[(&str, &[u8])]) -> TempDir {
+    let memory = PathBuf::from("/dev/shm");
+    let dir = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
+    let dir = dir.expect("a temporary folder");
+    for (name, bytes) in files {
+        std::fs::write(dir.path().join(name), bytes).expect("a temporary file");
+    }
+    dir
+}
+
+/// Corrects the checksums of a file of sections (`sections.rs` of crosshash-codes), so that damage is
+/// not refused by them: those of the sections, and that of the header.
+pub fn with_checksums(bytes: &mut [u8]) {
+    let number = |bytes: &[u8], at: usize, width: usize| -> usize {
+        let part = bytes.get(at..at + width).unwrap_or(&[]);
+        let value = part.iter().rev().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
+        usize::try_from(value).unwrap_or(usize::MAX)
+    };
+    let sections = number(bytes, 24, 4);
+    if sections > 64 || 32 + 40 * sections + 8 > bytes.len() {
+        return;
+    }
+    for nth in 0..sections {
+        let at = 32 + 40 * nth;
+        let (start, length) = (number(bytes, at + 16, 8), number(bytes, at + 24, 8));
+        let end = start.checked_add(length);
+        if let Some(part) = end.and_then(|end| bytes.get(start..end)) {
+            let sum = xxhash_rust::xxh3::xxh3_64(part).to_le_bytes();
+            bytes[at + 32..at + 40].copy_from_slice(&sum);
+        }
+    }
+    let end = 32 + 40 * sections;
+    let sum = xxhash_rust::xxh3::xxh3_64(&bytes[..end]).to_le_bytes();
+    bytes[end..end + 8].copy_from_slice(&sum);
+}
