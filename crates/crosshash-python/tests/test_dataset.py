@@ -113,13 +113,14 @@ def test_folders_of_pictures_are_imported(tmp_path):
         (tmp_path / "photos" / name).mkdir(parents=True)
         for k in range(10):
             (tmp_path / "photos" / name / f"{k}.png").write_bytes(picture(colour + k))
-    data = Dataset.from_folder(tmp_path / "photos", tmp_path / "data", backbones={"picture": "descriptor"},
+    data = Dataset.from_folder(tmp_path / "photos", tmp_path / "data", backbones={"image": "descriptor"},
                                progress=False)
-    assert data.modalities == ["picture"] and sorted(data.label_names) == ["blue", "red"]
-    assert len(data["picture"]) == 20 and data["picture"].features.shape[0] == 20
+    assert data.modalities == ["image", "text"] and sorted(data.label_names) == ["blue", "red"]
+    assert len(data["image"]) == 20 and data["image"].features.shape[0] == 20
+    assert sorted(set(data["text"].features)) == ["blue", "red"]  # the names of the folders
     assert any("red" in one or "class" in one for one in data.findings), data.findings
-    hasher = crosshash.CrossModalHasher(bits=16, method="pca-sign").fit(data, progress=False)
-    codes = hasher.encode("picture", data["picture"].select(range(20)))
+    hasher = crosshash.CrossModalHasher(bits=16, method="cca").fit(data, progress=False)
+    codes = hasher.encode("image", data["image"].select(range(20)))
     assert codes.shape == (20, 2)
     with pytest.raises(ValueError, match="dataset.toml already exists"):
         Dataset.from_folder(tmp_path / "photos", tmp_path / "data")

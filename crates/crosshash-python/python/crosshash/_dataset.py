@@ -184,7 +184,7 @@ class Dataset:
 
         Writes a manifest into the folder ``out``, as ``crosshash data import`` does, and opens it;
         :attr:`findings` says what every file and column was taken for. Pictures need a backbone, for
-        example ``backbones={"picture": "efficientnet-lite0"}`` (:func:`crosshash.backbones`).
+        example ``backbones={"image": "efficientnet-lite0"}`` (:func:`crosshash.backbones`).
         """
         if not os.path.exists(source):
             raise FileNotFoundError(f"{os.fspath(source)}: the file or folder does not exist")

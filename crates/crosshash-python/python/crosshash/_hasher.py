@@ -163,7 +163,8 @@ class CrossModalHasher:
         files = state.pop("_files", None)
         self.__dict__.update(state)
         if files is not None:
-            self._model = _crosshash.Model.from_files(*files, self._weights(), library())
+            model, config = files
+            self._model = _crosshash.Model.from_files(model, config, self._weights(), library())
 
     # training
 
