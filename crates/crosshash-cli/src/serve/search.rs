@@ -265,7 +265,8 @@ impl Plan {
     ) -> ApiResult<Outcome> {
         let mut found = RankedHits { hits: Vec::new(), nearest: None };
         if let Some((reals, ranking)) = ranked {
-            let query = Query { k, skip, radius, allowed: allowed.as_deref() };
+            let query =
+                Query { skip, radius, allowed: allowed.as_deref(), ..Query::nearest(k) };
             let codes = Codes::from_words(self.model.bits, code.clone());
             let codes = codes.map_err(ApiError::internal)?;
             let all = snapshot.search_ranked_hits(&codes, &reals, ranking, &query, &|_| ());
