@@ -211,7 +211,7 @@ pub(super) async fn answer(
         }
     };
     let worker = Arc::clone(&plan);
-    let is_heavy = words.by != By::Meaning || found.hits.len() > HEAVY;
+    let is_heavy = !words.text.is_empty() || found.hits.len() > HEAVY;
     let work = move |cancel: &Cancel| {
         worker.respond((query, outputs), &words, ranking, found, searching, cancel)
     };
@@ -302,12 +302,12 @@ impl Plan {
         cancel: &Cancel,
     ) -> ApiResult<SearchResponse> {
         let (model, target, by) = (&self.model, &self.target, words.by);
-        let known = known_words(words, model, query.modality.as_deref());
         let Outcome { snapshot, hits, nearest, allowed, counts } = found;
         let word_index = match by {
             By::Meaning => None,
             By::Words | By::Both => target.words(),
         };
+        let known = known_words(words, model, query.modality.as_deref(), target, &snapshot);
         let keywords = word_index.map(|words| &words.keywords);
         let page = words.rank(keywords, &snapshot, &query.code, allowed.as_deref(), hits);
         let RankedPage { hits, matching, terms } = page.map_err(ApiError::internal)?;
