@@ -63,7 +63,14 @@ fn plain(database: &Codes, queries: &Codes, q: usize, query: &Query<'_>) -> Vec<
         .filter(|hit| query.allowed.is_none_or(|items| items.contains(hit.item)))
         .collect();
     hits.sort_unstable();
-    hits.into_iter().skip(query.skip).take(query.k).collect()
+    let end = query.k.saturating_add(query.skip);
+    let last = hits.get(end.wrapping_sub(1)).map(|hit| hit.distance);
+    let tied = |hit: &Hit| query.ties && query.k > 0 && Some(hit.distance) == last;
+    let hits = hits.into_iter().enumerate();
+    hits.skip(query.skip)
+        .filter(|(at, hit)| *at < end || tied(hit))
+        .map(|hit| hit.1)
+        .collect()
 }
 
 fn agree(database: &Codes, queries: &Codes, ask: &[Query<'_>]) {
@@ -109,7 +116,8 @@ fn learned_codes_and_duplicates() {
     // nothing but duplicates
     let one = learned(64, 1, 0.0, 3);
     let same = one.select(&[0; 10_000]);
-    agree(&same, &one, &[Query::nearest(10), Query::within(0), Query::within(64)]);
+    let ties = Query { ties: true, ..Query::nearest(10) };
+    agree(&same, &one, &[Query::nearest(10), ties, Query::within(0), Query::within(64)]);
 }
 
 #[test]
@@ -159,6 +167,13 @@ fn every_index_answers_as_the_plain_loop() {
                     Query { allowed: Some(&many), skip: 3, ..nearest(20) },
                     Query { allowed: Some(&none), ..nearest(4) },
                     Query { allowed: Some(&many), ..Query::within(half) },
+                    Query { ties: true, ..nearest(10) },
+                    Query { ties: true, skip: 4, ..nearest(3) },
+                    Query { ties: true, radius: Some(half), ..nearest(50) },
+                    Query { ties: true, allowed: Some(&few), ..nearest(2) },
+                    Query { ties: true, allowed: Some(&many), ..nearest(9) },
+                    Query { ties: true, ..nearest(0) },
+                    Query { ties: true, ..nearest(n + 5) },
                 ],
             );
         }
@@ -178,10 +193,39 @@ fn large_enough_to_be_hashed_and_split() {
             Query::nearest(100),
             Query::within(4),
             Query { allowed: Some(&odd), ..Query::nearest(10) },
+            Query { ties: true, ..Query::nearest(100) },
         ];
         agree(&database, &queries, &ask);
         let one = queries.select(&[3]);
         agree(&database, &one, &ask);
+    }
+}
+
+/// The bound of many hits is estimated from a sample. Where it is too low, because the sample contains items that
+/// are rare elsewhere, the scan is repeated.
+#[test]
+fn many_hits_of_a_large_database() {
+    let queries = codes(64, 5, 1, 0.5, 8);
+    let random = codes(64, 70_000, 1, 0.5, 7);
+    // the first code of 300 of the 512 runs of the sample is the first query, and no other code is
+    let mut near: Vec<usize> = (0..70_000).map(|item| item % 64 + 1).collect();
+    (0..300).for_each(|run| near[run * (70_000 - 32) / 512] = 0);
+    let mut rows = queries.select(&[0]);
+    rows.append(&codes(64, 64, 1, 0.5, 9)).unwrap();
+    for database in [random, rows.select(&near)] {
+        let scan = Scan::new(database.clone()).unwrap();
+        for query in [
+            Query::nearest(300),
+            Query { ties: true, ..Query::nearest(300) },
+            Query::nearest(900),
+            Query { radius: Some(24), ..Query::nearest(900) },
+            Query { skip: 200, ..Query::nearest(800) },
+        ] {
+            let found = scan.search(&queries, &query, &|_| ()).unwrap();
+            for (q, hits) in found.iter().enumerate() {
+                assert_eq!(hits, &plain(&database, &queries, q, &query), "{query:?}");
+            }
+        }
     }
 }
 

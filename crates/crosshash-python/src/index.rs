@@ -211,7 +211,8 @@ impl Index {
                 })
                 .transpose()
                 .or_raise()?;
-            let query = Query { k, radius, skip, allowed: allowed.as_ref() };
+            let query =
+                Query { radius, skip, allowed: allowed.as_ref(), ..Query::nearest(k) };
             if rank == Rank::Hamming {
                 let hits = snapshot.hits(&queries, &query, set).or_raise()?;
                 return Columns::of(&snapshot, hits.iter().map(|row| row.iter().copied()));

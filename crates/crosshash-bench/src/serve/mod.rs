@@ -144,7 +144,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(if refused { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Code searches: at full load, then at a fixed rate.
+/// Code searches: one after the other, at full load, then at a fixed rate.
 fn codes(args: &Args) -> Result<Value> {
     let bits = Bits::new(args.bits)?;
     let half = args.items.div_ceil(2);
@@ -171,11 +171,12 @@ fn codes(args: &Args) -> Result<Value> {
     let body = |n: usize| bodies[(n % 2) * 2048 + n / 2 % 2048].clone();
     let time = Duration::from_secs(args.seconds);
     load::run(server.addr, args.connections.into(), Duration::from_secs(1), None, &body)?;
+    let one = load::run(server.addr, 1, time, None, &body)?;
     let most = load::run(server.addr, args.connections.into(), time, None, &body)?;
     let steady =
         load::run(server.addr, args.connections.into(), time, Some(args.rate), &body)?;
     Ok(
-        json!({ "items": args.items, "bits": args.bits, "k": args.k, "bytes_per_item": bytes, "most": most, "steady": steady, "memory_mib": server.resident_mib() }),
+        json!({ "items": args.items, "bits": args.bits, "k": args.k, "bytes_per_item": bytes, "one_connection": one, "most": most, "steady": steady, "memory_mib": server.resident_mib() }),
     )
 }
 

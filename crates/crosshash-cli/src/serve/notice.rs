@@ -42,27 +42,46 @@ pub(crate) fn notice(
     by: By,
     matching: Option<(usize, usize)>,
 ) -> Option<Notice> {
+    if by == By::Words {
+        return (matching == Some((0, 0))).then(|| {
+            let message = match words.and_then(similar) {
+                Some(similar) => {
+                    format!("No item contains the words; similar words: {similar}.")
+                }
+                None => "No item contains the words; search by meaning.".to_owned(),
+            };
+            Notice { code: "no_words", message }
+        });
+    }
     if let Some(words) = words
         && words.known.is_empty()
     {
-        return Some(unknown(words));
+        let has_items = matching.is_some_and(|matching| matching.1 > 0);
+        return Some(unknown(words, has_items));
     }
     if is_weak {
         let message =
             "No item is closer to the query than chance: the results may be unrelated.";
         return Some(Notice { code: "weak_matches", message: message.to_owned() });
     }
-    if by == By::Words && matching == Some((0, 0)) {
-        let message = "No item contains the words; search by meaning.";
-        return Some(Notice { code: "no_words", message: message.to_owned() });
-    }
     None
 }
 
-/// The notice for a text without a known word.
-fn unknown(words: &QueryWords) -> Notice {
+/// Words that are spelt like the unknown ones, if there are any.
+fn similar(words: &QueryWords) -> Option<String> {
+    let all = words.unknown.iter().flat_map(|unknown| &unknown.similar);
+    let all: Vec<&str> = all.map(String::as_str).collect();
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
+/// The notice for a text without a known word. `has_items`: whether an item contains one of the words.
+fn unknown(words: &QueryWords, has_items: bool) -> Notice {
     let code = if words.unknown.is_empty() { "no_words" } else { "unknown_words" };
-    Notice { code, message: unknown_words(words) }
+    let mut message = unknown_words(words);
+    if has_items {
+        message += " Results that do not contain them may be unrelated.";
+    }
+    Notice { code, message }
 }
 
 /// The message for a text without a known word.
@@ -72,12 +91,10 @@ pub(crate) fn unknown_words(words: &QueryWords) -> String {
     }
     let quoted: Vec<String> =
         words.unknown.iter().map(|unknown| format!("{:?}", unknown.word)).collect();
-    let similar: Vec<&str> =
-        words.unknown.iter().flat_map(|u| &u.similar).map(String::as_str).collect();
     let mut message =
         format!("None of the words is known to the model: {}", quoted.join(", "));
-    if !similar.is_empty() {
-        message += &format!("; similar words: {}", similar.join(", "));
+    if let Some(similar) = similar(words) {
+        message += &format!("; similar words: {similar}");
     }
     message + "."
 }
@@ -101,6 +118,8 @@ mod tests {
             found.message,
             "None of the words is known to the model: \"bycicle\", \"qwxz\"; similar words: bicycle."
         );
+        let found = notice(Some(&words), true, By::Both, Some((0, 1))).unwrap();
+        assert!(found.message.ends_with("that do not contain them may be unrelated."));
         words.known.push("cat".into());
         assert_eq!(
             notice(Some(&words), true, By::Both, None).unwrap().code,
@@ -108,5 +127,7 @@ mod tests {
         );
         assert!(notice(Some(&words), false, By::Both, Some((0, 0))).is_none());
         assert_eq!(notice(None, false, By::Words, Some((0, 0))).unwrap().code, "no_words");
+        let found = notice(Some(&words), false, By::Words, Some((0, 0))).unwrap();
+        assert_eq!(found.message, "No item contains the words; similar words: bicycle.");
     }
 }

@@ -217,7 +217,7 @@ pub(super) async fn answer(
         }
     };
     let worker = Arc::clone(&plan);
-    let is_heavy = words.by != By::Meaning || found.hits.len() > HEAVY;
+    let is_heavy = !words.text.is_empty() || found.hits.len() > HEAVY;
     let work = move |cancel: &Cancel| {
         worker.respond((query, outputs), &words, ranking, found, searching, cancel)
     };
@@ -271,7 +271,8 @@ impl Plan {
     ) -> ApiResult<Outcome> {
         let mut found = RankedHits { hits: Vec::new(), nearest: None };
         if let Some((reals, ranking)) = ranked {
-            let query = Query { k, skip, radius, allowed: allowed.as_deref() };
+            let query =
+                Query { skip, radius, allowed: allowed.as_deref(), ..Query::nearest(k) };
             let codes = Codes::from_words(self.model.bits, code.clone());
             let codes = codes.map_err(ApiError::internal)?;
             let all = snapshot.search_ranked_hits(&codes, &reals, ranking, &query, &|_| ());
@@ -307,12 +308,12 @@ impl Plan {
         cancel: &Cancel,
     ) -> ApiResult<SearchResponse> {
         let (model, target, by) = (&self.model, &self.target, words.by);
-        let known = known_words(words, model, query.modality.as_deref());
         let Outcome { snapshot, hits, nearest, allowed, counts } = found;
         let word_index = match by {
             By::Meaning => None,
             By::Words | By::Both => target.words(),
         };
+        let known = known_words(words, model, query.modality.as_deref(), target, &snapshot);
         let keywords = word_index.map(|words| &words.keywords);
         let page = words.rank(keywords, &snapshot, &query.code, allowed.as_deref(), hits);
         let RankedPage { hits, matching, terms } = page.map_err(ApiError::internal)?;

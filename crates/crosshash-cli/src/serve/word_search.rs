@@ -2,11 +2,13 @@
 
 use crosshash::QueryWords;
 use crosshash::keywords::QueryTerms;
+use crosshash_codes::segments::Snapshot;
 use serde::Serialize;
 
 use super::error::{ApiError, ApiResult};
 use super::modality_index::ModalityIndex;
 use super::run::ServedModel;
+use super::word_index::item_words;
 use crate::word_ranking::{By, WordQuery};
 
 /// Texts with more characters have a snippet of this length.
@@ -36,14 +38,41 @@ pub(crate) fn word_query(
     Ok(WordQuery { by, text: text.unwrap_or_default().to_owned(), k, skip, radius })
 }
 
-/// Which words the model knows, if the query is a text of a modality with a vocabulary.
+/// Which words the model knows, if the query is a text of a modality with a vocabulary; for a search by words,
+/// those that an item contains. Words that are spelt like the unknown ones come from the vocabulary and from
+/// the texts of the items.
 pub(crate) fn known_words(
     query: &WordQuery,
     model: &ServedModel,
     modality: Option<&str>,
+    target: &ModalityIndex,
+    snapshot: &Snapshot,
 ) -> Option<QueryWords> {
-    let (encoder, modality) = (model.encoder.as_ref()?, modality?);
-    (!query.text.is_empty()).then(|| encoder.words(modality, &query.text)).flatten()
+    if query.text.is_empty() {
+        return None;
+    }
+    let keywords = target.open_word_index().map(|words| &words.keywords);
+    let mut words = match query.by {
+        By::Words => logged(target, keywords?.words(&query.text))?,
+        By::Meaning | By::Both => model.encoder.as_ref()?.words(modality?, &query.text)?,
+    };
+    if let Some(keywords) = keywords.filter(|_| !words.unknown.is_empty()) {
+        let text = |id: &str| {
+            let item = snapshot.find(&snapshot.typed_id(id)?).ok()??;
+            let words = item_words(snapshot, item, &target.modality, Some(&model.shown));
+            Some(words.ok()??.text)
+        };
+        logged(target, keywords.suggest(&mut words, &text));
+    }
+    Some(words)
+}
+
+/// Suggestions are not worth an error.
+fn logged<T>(target: &ModalityIndex, done: crosshash::Result<T>) -> Option<T> {
+    done.inspect_err(|err| {
+        tracing::warn!(modality = target.modality, error = %err, "the words of a query are not compared with the items");
+    })
+    .ok()
 }
 
 /// Matching words of a text: ranges in UTF-16 code units, as JavaScript counts them.

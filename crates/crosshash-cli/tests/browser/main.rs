@@ -248,7 +248,7 @@ fn ten_words(site: &Site, browser: &Browser) {
         ("cat", &["mammal", "pet"]),
         ("fruit", &["apple", "banana", "grape", "melon", "pear"]),
         ("flag", &["flags"]),
-        ("smile", &["grinning", "happy", "joy"]),
+        ("happy", &["smile", "smiling", "grinning"]),
         ("car", &["automobile", "transport", "vehicle"]),
         ("flower", &["blossom", "plant", "rose"]),
         ("music", &["instrument", "note", "sound"]),

@@ -28,7 +28,6 @@ use std::sync::Mutex;
 use rayon::prelude::*;
 
 use super::mih::Progressed;
-use super::top::first;
 use super::{BitTree, ClusterLists, Form, Hit, Index, LeafForm, Mih, Query, Scan};
 use crate::{Codes, Result};
 
@@ -225,7 +224,7 @@ impl Auto {
             let (top, _) = clusters.one(code, query, budget);
             hashed.learn_vain(1, usize::from(top.is_none()));
             if let Some(top) = top {
-                return query.page(first(top.into_keys(), k));
+                return query.hits(top.into_keys());
             }
         }
         let mut below = query.below(self.codes());
@@ -234,7 +233,7 @@ impl Auto {
         {
             hashed.learn(k, 1, 1, found.work, usize::from(!found.finished));
             if found.finished {
-                return query.page(first(found.top.into_keys(), k));
+                return query.hits(found.top.into_keys());
             }
             below = found.top.below();
         }
@@ -503,7 +502,7 @@ impl Index for Auto {
             if let Some((clusters, budget)) = lists {
                 let one = |&q: &u32| {
                     let (top, _) = clusters.one(queries.code(q as usize), query, budget);
-                    top.map(|top| query.page(first(top.into_keys(), query.depth())))
+                    top.map(|top| query.hits(top.into_keys()))
                 };
                 let found: Vec<_> = group.par_iter().map(one).collect();
                 left.clear();
@@ -534,9 +533,7 @@ impl Index for Auto {
                     return (q, 0, Err(query.below(self.codes())));
                 };
                 let below = found.top.below();
-                let hits = found
-                    .finished
-                    .then(|| query.page(first(found.top.into_keys(), query.depth())));
+                let hits = found.finished.then(|| query.hits(found.top.into_keys()));
                 (q, found.work, hits.ok_or(below))
             };
             let found: Vec<_> = group.par_iter().map(one).collect();

@@ -14,7 +14,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::huge_vec::HugeVec;
-use super::top::{Unordered, first};
+use super::top::Unordered;
 use super::{Hit, Index, Query, check_count};
 use crate::kernel::Kernel;
 use crate::kernel::threshold::{Planes, unkey};
@@ -123,7 +123,7 @@ impl ClusterLists {
         query: &Query<'_>,
         budget: usize,
     ) -> (Option<Unordered>, usize) {
-        let mut top = Unordered::new(query.depth(), query.below(&self.codes));
+        let mut top = Unordered::new(query, query.below(&self.codes));
         if self.codes.is_empty() || top.below() == 0 {
             return (Some(top), 0);
         }
@@ -301,7 +301,7 @@ impl Index for ClusterLists {
         let answer = |q: usize| {
             let (top, _) = self.one(queries.code(q), query, usize::MAX);
             let keys = top.map(Unordered::into_keys).unwrap_or_default();
-            query.page(first(keys, query.depth()))
+            query.hits(keys)
         };
         let answers = (0..queries.len()).into_par_iter().map(answer).collect();
         progress(queries.len());

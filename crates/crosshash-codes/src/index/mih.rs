@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 
 use super::huge_vec::HugeVec;
-use super::top::{Unordered, first};
+use super::top::Unordered;
 use super::{Hit, Index, Query, check_count};
 use crate::kernel::Kernel;
 use crate::kernel::threshold::{Held, Planes, Step, unkey};
@@ -101,7 +101,7 @@ impl Mih {
     /// prefetched one chunk before they are read.
     pub(super) fn one(&self, code: &[u64], query: &Query<'_>, budget: usize) -> Progressed {
         let m = self.tables.len();
-        let mut top = Unordered::new(query.depth(), query.below(&self.codes));
+        let mut top = Unordered::new(query, query.below(&self.codes));
         let mut work = 0_usize;
         let mut found = (Vec::new(), Vec::new());
         let keys: Vec<u16> = self.tables.iter().map(|table| table.key(code)).collect();
@@ -312,7 +312,7 @@ impl Index for Mih {
         let answers = (0..queries.len()).into_par_iter().map(|q| {
             let found = self.one(queries.code(q), query, usize::MAX);
             progress(done.fetch_add(1, Ordering::Relaxed) + 1);
-            query.page(first(found.top.into_keys(), query.depth()))
+            query.hits(found.top.into_keys())
         });
         Ok(answers.collect())
     }

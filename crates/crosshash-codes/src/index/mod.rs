@@ -52,17 +52,19 @@ pub struct Query<'a> {
     pub skip: usize,
     /// Only these items.
     pub allowed: Option<&'a ItemSet>,
+    /// Whether all items as near as the last hit are hits, too, even if they are more than `k`.
+    pub ties: bool,
 }
 
 impl<'a> Query<'a> {
     /// The `k` nearest items.
     pub fn nearest(k: usize) -> Query<'a> {
-        Query { k, radius: None, skip: 0, allowed: None }
+        Query { k, radius: None, skip: 0, allowed: None, ties: false }
     }
 
     /// Every item at most `radius` away.
     pub fn within(radius: u32) -> Query<'a> {
-        Query { k: usize::MAX, radius: Some(radius), skip: 0, allowed: None }
+        Query { radius: Some(radius), ..Query::nearest(usize::MAX) }
     }
 
     /// How many hits must be found before some are skipped.
@@ -78,12 +80,6 @@ impl<'a> Query<'a> {
 
     fn allows(&self, item: u32) -> bool {
         self.allowed.is_none_or(|items| items.contains(item))
-    }
-
-    /// Drops the hits of the pages before this one.
-    fn page(&self, mut hits: Vec<Hit>) -> Vec<Hit> {
-        hits.drain(..self.skip.min(hits.len()));
-        hits
     }
 
     /// Queries must be as long as the codes.

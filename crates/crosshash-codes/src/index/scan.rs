@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
-use super::top::{Ascending, first};
+use super::top::Ascending;
 use super::{Hit, Index, Query, check_count};
 use crate::kernel::Kernel;
 use crate::kernel::threshold::{Planes, key, unkey};
@@ -27,6 +27,11 @@ const TWO_LINES: usize = 16;
 const FIRST_BLOCK: usize = 256;
 /// Codes that give the first bound.
 const PRIME: usize = 2048;
+/// Codes from which the bound of many hits is estimated, in runs of `RUN`.
+const SAMPLED: usize = 1 << 14;
+const RUN: usize = 32;
+/// A bound is estimated if the database has at least this number of codes per hit.
+const CODES_PER_HIT: usize = 64;
 /// Queries that share a block.
 const TILE: usize = 256;
 /// For so few queries it does not pay to turn rows into planes.
@@ -67,7 +72,6 @@ impl Scan {
         progress: &(dyn Fn(usize) + Sync),
     ) -> Vec<Vec<Hit>> {
         let threads = rayon::current_num_threads();
-        let n = self.codes.len();
         let tile = chosen.len().div_ceil(threads).clamp(1, TILE);
         let tiles: Vec<(&[u32], &[u32])> =
             chosen.chunks(tile).zip(below.chunks(tile)).collect();
@@ -77,24 +81,89 @@ impl Scan {
         let answers: Vec<Vec<Vec<Hit>>> = tiles
             .into_par_iter()
             .map(|(tile, below)| {
-                let known: Vec<AtomicU32> = below.iter().map(|&b| b.into()).collect();
-                let of_part = |part: usize| {
-                    let range = n * part / parts..n * (part + 1) / parts;
-                    self.part(queries, tile, &known, query, range)
+                let estimated = self.estimate(queries, tile, below, query);
+                let bounds = estimated.as_deref().unwrap_or(below);
+                let mut keys = self.tile(queries, tile, bounds, query, parts);
+                // where the estimate was too low, the query is scanned again
+                let is_cut = |at: &usize| {
+                    bounds[*at] < below[*at] && keys[*at].len() < query.depth()
                 };
-                let mut keys: Vec<Vec<u64>> = vec![Vec::new(); tile.len()];
-                let found: Vec<Vec<Vec<u64>>> =
-                    (0..parts).into_par_iter().map(of_part).collect();
-                for part in found {
-                    keys.iter_mut().zip(part).for_each(|(all, some)| all.extend(some));
+                let cut: Vec<usize> = (0..tile.len()).filter(is_cut).collect();
+                if !cut.is_empty() {
+                    let again: Vec<u32> = cut.iter().map(|&at| tile[at]).collect();
+                    let below: Vec<u32> = cut.iter().map(|&at| below[at]).collect();
+                    let whole = self.tile(queries, &again, &below, query, parts);
+                    cut.into_iter().zip(whole).for_each(|(at, whole)| keys[at] = whole);
                 }
                 let done = done.fetch_add(tile.len(), Ordering::Relaxed) + tile.len();
                 progress(done);
-                let answer = |keys| query.page(first(keys, query.depth()));
-                keys.into_iter().map(answer).collect()
+                keys.into_iter().map(|keys| query.hits(keys)).collect()
             })
             .collect();
         answers.into_iter().flatten().collect()
+    }
+
+    /// What each query of a tile keeps, with the database divided into parts.
+    fn tile(
+        &self,
+        queries: &Codes,
+        tile: &[u32],
+        below: &[u32],
+        query: &Query<'_>,
+        parts: usize,
+    ) -> Vec<Vec<u64>> {
+        let n = self.codes.len();
+        let known: Vec<AtomicU32> = below.iter().map(|&b| b.into()).collect();
+        let of_part = |part: usize| {
+            let range = n * part / parts..n * (part + 1) / parts;
+            self.part(queries, tile, &known, query, range)
+        };
+        let found: Vec<Vec<Vec<u64>>> = (0..parts).into_par_iter().map(of_part).collect();
+        let mut keys: Vec<Vec<u64>> = vec![Vec::new(); tile.len()];
+        for part in found {
+            keys.iter_mut().zip(part).for_each(|(all, some)| all.extend(some));
+        }
+        keys
+    }
+
+    /// Estimates bounds of the last distance of many hits from a sample of the database; `None` if
+    /// that does not pay. A scan without any bound keeps many codes of its beginning, which takes
+    /// longer than the comparisons. An estimate is three standard deviations too high, so that few
+    /// queries find less than they should.
+    fn estimate(
+        &self,
+        queries: &Codes,
+        tile: &[u32],
+        below: &[u32],
+        query: &Query<'_>,
+    ) -> Option<Vec<u32>> {
+        let (n, k) = (self.codes.len(), query.depth());
+        let is_small = k <= PRIME / 8 || n < 4 * SAMPLED;
+        if query.allowed.is_some() || is_small || n / CODES_PER_HIT < k {
+            return None;
+        }
+        let expected = k as f64 * SAMPLED as f64 / n as f64;
+        let wanted = expected + 3.0 * expected.sqrt() + 3.0;
+        let width = self.codes.bits().words();
+        let mut histograms = vec![vec![0_u32; self.codes.bits().get() + 1]; tile.len()];
+        let mut distances = [0; RUN];
+        for run in 0..SAMPLED / RUN {
+            let start = run * (n - RUN) / (SAMPLED / RUN);
+            let rows = &self.codes.words()[start * width..(start + RUN) * width];
+            for (histogram, &q) in histograms.iter_mut().zip(tile) {
+                self.kernel.distances(queries.code(q as usize), rows, &mut distances);
+                distances.iter().for_each(|&d| histogram[usize::from(d)] += 1);
+            }
+        }
+        let bound = |(histogram, &below): (&Vec<u32>, &u32)| {
+            let mut within = 0.0;
+            let enough = (0_u32..).zip(histogram).find(|(_, count)| {
+                within += f64::from(**count);
+                within >= wanted
+            });
+            enough.map_or(below, |(distance, _)| below.min(distance + 1))
+        };
+        Some(histograms.iter().zip(below).map(bound).collect())
     }
 
     /// Scans for all queries on this thread alone, to be timed.
@@ -123,7 +192,7 @@ impl Scan {
         let primed = self.prime(queries, tile, known, query, range.clone());
         let mut tops: Vec<Ascending> = known
             .iter()
-            .map(|below| Ascending::new(query.depth(), below.load(Ordering::Relaxed)))
+            .map(|below| Ascending::new(query, below.load(Ordering::Relaxed)))
             .collect();
         let (mut scratch, mut found) = (Vec::new(), Vec::new());
         let by_rows = tile.len() <= FEW_QUERIES && self.kernel.reads_rows(width);
@@ -165,8 +234,7 @@ impl Scan {
                     );
                 }
                 take(&found, start, query, top);
-                // ties with our k-th distance may have lower numbers elsewhere
-                known.fetch_min(top.below() + 1, Ordering::Relaxed);
+                known.fetch_min(top.bound(), Ordering::Relaxed);
             }
             start = end;
             size = (size * 2).min(largest);
@@ -237,7 +305,7 @@ impl Scan {
                 key(distance, items[at as usize])
             };
             let mut keys: Vec<u64> = found.iter().map(own).collect();
-            if keys.len() > query.depth() {
+            if keys.len() > query.depth() && !query.ties {
                 keys.select_nth_unstable(query.depth() - 1);
                 keys.truncate(query.depth());
             }

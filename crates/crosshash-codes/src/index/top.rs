@@ -3,31 +3,43 @@
 //! Distances are small integers, so a histogram of the kept hits gives the k-th distance so far
 //! without a heap. [`Ascending`] is for candidates that come in the order of their item
 //! numbers (the scan): a tie with the k-th is not added. [`Unordered`] is for
-//! those that do not (buckets): ties are kept until the end.
+//! those that do not (buckets): ties are kept until the end. If all ties with the k-th are
+//! requested ([`Query::ties`]), both keep them.
 
-use super::Hit;
+use super::{Hit, Query};
 use crate::kernel::threshold::{key, unkey};
 
 /// Candidates come by ascending item number.
 pub(super) struct Ascending {
     k: usize,
+    ties: bool,
     /// Only distances less than this can still enter.
     below: u32,
     /// Number of kept hits nearer than `below`.
     nearer: usize,
     histogram: Vec<u32>,
     held: Vec<u64>,
+    /// Number of kept hits at which those that cannot be in the result are dropped.
+    full: usize,
 }
 
 impl Ascending {
-    pub(super) fn new(k: usize, below: u32) -> Ascending {
+    pub(super) fn new(query: &Query<'_>, below: u32) -> Ascending {
+        let (k, ties) = (query.depth(), query.ties);
         let below = if k == 0 { 0 } else { below };
         let held = Vec::with_capacity(k.min(1 << 10));
-        Ascending { k, below, nearer: 0, histogram: vec![0; below as usize + 1], held }
+        let histogram = vec![0; below as usize + 1];
+        Ascending { k, ties, below, nearer: 0, histogram, held, full: full(k) }
     }
 
     pub(super) fn below(&self) -> u32 {
         self.below
+    }
+
+    /// Hits of other parts of the search that are not nearer than this are not in the result:
+    /// without `ties`, a tie with our k-th distance may have a lower number elsewhere.
+    pub(super) fn bound(&self) -> u32 {
+        self.below + u32::from(!self.ties)
     }
 
     /// Another part of the search has found `k` hits nearer than this.
@@ -46,14 +58,21 @@ impl Ascending {
         self.histogram[distance as usize] += 1;
         self.held.push(key(distance, item));
         self.nearer += 1;
-        while self.nearer >= self.k {
+        while self.below > 0 {
+            let farthest = self.histogram[self.below as usize - 1] as usize;
+            // with ties, as long as k remain without the farthest distance
+            let enough = if self.ties { self.nearer - farthest } else { self.nearer };
+            if enough < self.k {
+                break;
+            }
+            self.nearer -= farthest;
             self.below -= 1;
-            self.nearer -= self.histogram[self.below as usize] as usize;
         }
-        if self.held.len() > self.k.saturating_mul(4).saturating_add(256) {
-            // at most k nearer ones and k ties remain
-            let below = self.below;
-            self.held.retain(|&key| unkey(key).0 <= below);
+        if self.held.len() >= self.full {
+            // at most k nearer ones and k ties remain, or all ties
+            let bound = self.bound();
+            self.held.retain(|&key| unkey(key).0 < bound);
+            self.full = full(self.k.max(self.held.len()));
         }
     }
 
@@ -66,9 +85,15 @@ impl Ascending {
 /// Ties beyond four times `k` that are kept before the first `k` are selected.
 const TIES: usize = 256;
 
+/// Number of kept hits at which those that cannot be in the result are dropped.
+fn full(k: usize) -> usize {
+    k.saturating_mul(4).saturating_add(TIES)
+}
+
 /// Candidates come in any order, each once.
 pub(super) struct Unordered {
     k: usize,
+    ties: bool,
     /// Only distances less than this can still enter.
     below: u32,
     /// Only keys less than this can still enter: `k` smaller ones have been accepted.
@@ -77,13 +102,16 @@ pub(super) struct Unordered {
     nearer: usize,
     histogram: Vec<u32>,
     held: Vec<u64>,
+    full: usize,
 }
 
 impl Unordered {
-    pub(super) fn new(k: usize, below: u32) -> Unordered {
+    pub(super) fn new(query: &Query<'_>, below: u32) -> Unordered {
+        let (k, ties) = (query.depth(), query.ties);
         let below = if k == 0 { 0 } else { below };
-        let histogram = vec![0; below as usize + 1];
-        Unordered { k, below, limit: u64::MAX, nearer: 0, histogram, held: Vec::new() }
+        let (histogram, held) = (vec![0; below as usize + 1], Vec::new());
+        let (limit, full) = (u64::MAX, full(k));
+        Unordered { k, ties, below, limit, nearer: 0, histogram, held, full }
     }
 
     pub(super) fn below(&self) -> u32 {
@@ -130,10 +158,16 @@ impl Unordered {
             self.nearer -= farthest;
             self.below -= 1;
         }
-        if self.held.len() >= self.k.saturating_mul(4).saturating_add(TIES) {
-            let (_, last, _) = self.held.select_nth_unstable(self.k - 1);
-            self.limit = *last;
-            self.held.truncate(self.k);
+        if self.held.len() >= self.full {
+            if self.ties {
+                let below = self.below;
+                self.held.retain(|&key| unkey(key).0 < below);
+                self.full = full(self.k.max(self.held.len()));
+            } else {
+                let (_, last, _) = self.held.select_nth_unstable(self.k - 1);
+                self.limit = *last;
+                self.held.truncate(self.k);
+            }
         }
         true
     }
@@ -143,21 +177,29 @@ impl Unordered {
     }
 }
 
-/// The first `k` keys as hits, in order.
-pub(super) fn first(mut keys: Vec<u64>, k: usize) -> Vec<Hit> {
-    if keys.len() > k {
-        if k == 0 {
-            return Vec::new();
+impl Query<'_> {
+    /// The hits among the keys that a search kept, in order, without those of earlier pages.
+    pub(super) fn hits(&self, mut keys: Vec<u64>) -> Vec<Hit> {
+        let k = self.depth();
+        if keys.len() > k {
+            if k == 0 {
+                return Vec::new();
+            }
+            let (_, last, _) = keys.select_nth_unstable(k - 1);
+            let last = unkey(*last).0;
+            if self.ties {
+                keys.retain(|&key| unkey(key).0 <= last);
+            } else {
+                keys.truncate(k);
+            }
         }
-        keys.select_nth_unstable(k - 1);
-        keys.truncate(k);
+        keys.sort_unstable();
+        let hit = |key: u64| {
+            let (distance, item) = unkey(key);
+            Hit { distance, item }
+        };
+        keys.into_iter().skip(self.skip).map(hit).collect()
     }
-    keys.sort_unstable();
-    let hit = |key: u64| {
-        let (distance, item) = unkey(key);
-        Hit { distance, item }
-    };
-    keys.into_iter().map(hit).collect()
 }
 
 #[cfg(test)]
@@ -176,8 +218,10 @@ mod tests {
             k in 0_usize..40,
             below in 1_u32..14,
             stride in 1_usize..50,
+            ties in any::<bool>(),
         ) {
             let n = distances.len();
+            let query = Query { ties, ..Query::nearest(k) };
             let mut truth: Vec<Hit> = distances
                 .iter()
                 .enumerate()
@@ -185,13 +229,17 @@ mod tests {
                 .filter(|hit| hit.distance < below)
                 .collect();
             truth.sort_unstable();
-            truth.truncate(k);
-            let mut up = Ascending::new(k, below);
+            let last = truth.get(k.wrapping_sub(1)).map(|hit| hit.distance);
+            let end = last.filter(|_| ties).map_or(k, |last| {
+                truth.partition_point(|hit| hit.distance <= last)
+            });
+            truth.truncate(end);
+            let mut up = Ascending::new(&query, below);
             for (i, &distance) in distances.iter().enumerate() {
                 up.offer(distance, u32::try_from(i).unwrap());
             }
-            prop_assert_eq!(&first(up.into_keys(), k), &truth);
-            let mut any = Unordered::new(k, below);
+            prop_assert_eq!(&query.hits(up.into_keys()), &truth);
+            let mut any = Unordered::new(&query, below);
             for start in 0..stride {
                 let near = |i: &usize| distances[*i] < any.below();
                 let soon: Vec<u64> = (start..n)
@@ -206,7 +254,7 @@ mod tests {
                     any.offer(distances[i], u32::try_from(i).unwrap());
                 }
             }
-            prop_assert_eq!(&first(any.into_keys(), k), &truth);
+            prop_assert_eq!(&query.hits(any.into_keys()), &truth);
         }
     }
 }

@@ -96,7 +96,7 @@ fn find(
     searches: &[Search],
 ) -> Result<Vec<RankedHits>> {
     let SearchRequest { k, skip, radius, ranking } = request;
-    let query = Query { k, skip, radius, allowed: None };
+    let query = Query { skip, radius, ..Query::nearest(k) };
     let codes = searches.iter().flat_map(|search| search.code.iter().copied()).collect();
     let codes = Codes::from_words(snapshot.bits(), codes)?;
     let Some(ranking) = ranking else {

@@ -17,9 +17,8 @@ use crate::{Codes, Error, Result};
 
 /// The default number of candidates.
 pub const CANDIDATES: usize = 300;
-/// The first pass collects this many times the candidates: then the last tie class is mostly complete, and there is
-/// no second pass.
-const COLLECTED: usize = 3;
+/// Rows of outputs that are fetched together.
+const AHEAD: usize = 16;
 
 /// How hits are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -123,7 +122,8 @@ impl Snapshot {
             self.check_files()?;
             return pages;
         }
-        let candidates = self.candidates(queries, ranking.candidates, query, progress)?;
+        let wide = Query { k: ranking.candidates.max(1), skip: 0, ties: true, ..*query };
+        let candidates = self.hits(queries, &wide, progress)?;
         let pages = candidates
             .into_par_iter()
             .zip(&scorers)
@@ -157,44 +157,6 @@ impl Snapshot {
         Ok(self.hits(queries, &one, &|_| ())?.iter().map(first).collect())
     }
 
-    /// The candidates of every query, in the order of Hamming search.
-    fn candidates(
-        &self,
-        queries: &Codes,
-        candidates: usize,
-        query: &Query<'_>,
-        progress: &(dyn Fn(usize) + Sync),
-    ) -> Result<Vec<Vec<Hit>>> {
-        let candidates = candidates.max(1);
-        let most = candidates.saturating_mul(COLLECTED);
-        let wide = Query { k: most, skip: 0, ..*query };
-        let mut found = self.hits(queries, &wide, progress)?;
-        let mut cut: Vec<(u32, usize)> = Vec::new();
-        for (nth, hits) in found.iter_mut().enumerate() {
-            let Some(last) = hits.get(candidates - 1).map(|hit| hit.distance) else {
-                continue;
-            };
-            let end = hits.partition_point(|hit| hit.distance <= last);
-            if end == most {
-                cut.push((last, nth));
-            } else {
-                hits.truncate(end);
-            }
-        }
-        cut.sort_unstable();
-        // The class of the last candidate is larger; queries with the same distance share a pass.
-        for group in cut.chunk_by(|a, b| a.0 == b.0) {
-            let chosen: Vec<usize> = group.iter().map(|(_, nth)| *nth).collect();
-            let whole =
-                Query { k: usize::MAX, skip: 0, radius: Some(group[0].0), ..*query };
-            let complete = self.hits(&queries.select(&chosen), &whole, &|_| ())?;
-            for (nth, hits) in chosen.into_iter().zip(complete) {
-                found[nth] = hits;
-            }
-        }
-        Ok(found)
-    }
-
     /// The hits of a page that lie behind the candidates.
     fn behind(
         &self,
@@ -222,8 +184,14 @@ impl Snapshot {
         query: &Query<'_>,
     ) -> Result<Vec<Found>> {
         let end = query.k.saturating_add(query.skip).min(near.len());
-        let mut scored: Vec<(f32, Hit)> =
-            near.into_iter().map(|hit| (score(columns, scorer, hit), hit)).collect();
+        let mut scored: Vec<(f32, Hit)> = Vec::with_capacity(near.len());
+        for some in near.chunks(AHEAD) {
+            // rows lie apart: they are fetched together, so that their delays overlap
+            let touched =
+                some.iter().fold(0, |touched, hit| touched ^ touch(columns, *hit));
+            std::hint::black_box(touched);
+            scored.extend(some.iter().map(|&hit| (score(columns, scorer, hit), hit)));
+        }
         let order = |a: &(f32, Hit), b: &(f32, Hit)| {
             b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1))
         };
@@ -275,11 +243,25 @@ impl Snapshot {
     }
 }
 
+/// The part of an item, and its row.
+#[inline]
+fn place<'a, 'b>(columns: &'a [Columns<'b>], hit: Hit) -> Option<(&'a Columns<'b>, usize)> {
+    let nth = columns.partition_point(|column| column.base <= hit.item).saturating_sub(1);
+    let column = columns.get(nth)?;
+    Some((column, (hit.item - column.base) as usize))
+}
+
+/// Reads a byte of the stored outputs of an item.
+#[inline]
+fn touch(columns: &[Columns<'_>], hit: Hit) -> i8 {
+    let byte =
+        |(column, row): (&Columns<'_>, usize)| column.outputs?.row(row).first().copied();
+    place(columns, hit).and_then(byte).unwrap_or(0)
+}
+
 #[inline]
 fn score(columns: &[Columns<'_>], scorer: &Scorer, hit: Hit) -> f32 {
-    let nth = columns.partition_point(|column| column.base <= hit.item).saturating_sub(1);
-    let Some(column) = columns.get(nth) else { return 0.0 };
-    let row = (hit.item - column.base) as usize;
+    let Some((column, row)) = place(columns, hit) else { return 0.0 };
     let outputs = column.outputs.map_or(&[][..], |rows| rows.row(row));
     scorer.score(hit.distance, column.codes.code(row), outputs)
 }

@@ -61,8 +61,13 @@ impl Snapshot {
             if parts > 1 {
                 answer.sort_unstable();
             }
+            let last =
+                answer.get(depth.wrapping_sub(1)).filter(|_| query.ties && query.k > 0);
+            let end = last.map_or(depth, |last| {
+                answer.partition_point(|hit| hit.distance <= last.distance)
+            });
+            answer.truncate(end);
             answer.drain(..query.skip.min(answer.len()));
-            answer.truncate(query.k);
         }
         self.check_files()?;
         Ok(answers)

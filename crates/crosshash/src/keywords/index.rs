@@ -31,6 +31,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use super::directory::UnsyncedDirectory;
 use super::highlight::Highlights;
 use super::pending::Pending;
+use super::similar::CommittedTerms;
 use super::tokenizer::AnalyserTokenizer;
 use super::words::{Analysers, QueryTerms, name_key};
 use crate::data::Analysis;
@@ -71,6 +72,7 @@ pub struct KeywordIndex {
     pub(super) analysers: Analysers,
     /// Changed only together with the reader, so that a search sees every item once.
     pending: RwLock<Arc<Pending>>,
+    pub(super) committed_terms: Mutex<CommittedTerms>,
     writer: Mutex<Option<IndexWriter>>, // opened for the first change
     analysis: String,
 }
@@ -160,6 +162,7 @@ impl KeywordIndex {
             fields,
             analysers,
             pending: RwLock::default(),
+            committed_terms: Mutex::new(None),
             writer: Mutex::new(None),
             analysis: serde_json::to_string(&language).map_err(std::io::Error::from)?,
         })

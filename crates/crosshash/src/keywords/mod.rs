@@ -25,6 +25,7 @@ mod highlight;
 mod index;
 mod pending;
 mod search;
+mod similar;
 mod tokenizer;
 mod words;
 

@@ -101,6 +101,11 @@ impl Pending {
         self.items > 0
     }
 
+    /// Whether a changed item contains a term.
+    pub(super) fn has_term(&self, term: &str) -> bool {
+        self.present().any(|item| item.terms.contains_key(term))
+    }
+
     pub(super) fn changes(&self) -> impl Iterator<Item = (u64, &PendingChange)> {
         self.changes.iter().map(|(&key, change)| (key, change))
     }

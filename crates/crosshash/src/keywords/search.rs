@@ -166,6 +166,16 @@ fn first(
     Ok(hits)
 }
 
+/// The ids of documents.
+pub(super) fn ids(
+    searcher: &Searcher,
+    documents: impl IntoIterator<Item = DocAddress>,
+) -> Result<Vec<String>> {
+    let some = documents.into_iter().map(|document| (document, (false, Tier::None, 0.0)));
+    let hits = first(searcher, some.collect(), usize::MAX)?;
+    Ok(hits.into_iter().map(|hit| hit.id).collect())
+}
+
 /// Documents of one segment with their ids, which are read in the order of the dictionary.
 fn with_ids(
     segment: &SegmentReader,

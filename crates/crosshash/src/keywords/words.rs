@@ -10,7 +10,7 @@ pub(super) struct Analysers {
     /// Of items: stop words are kept.
     pub(super) items: std::sync::Arc<Analyser>,
     /// Of queries: stop words are removed.
-    queries: Analyser,
+    pub(super) queries: Analyser,
 }
 
 impl Analysers {

@@ -25,4 +25,6 @@ pub use drawing::Drawing;
 pub use encoder::{EncodedQuery, QueryEncoder};
 pub use items::QueryItems;
 pub use kind::{QueryInput, QueryKind};
+#[cfg(feature = "keywords")]
+pub(crate) use spelling::Spelling;
 pub use words::{QueryWords, UnknownWord};

@@ -13,7 +13,7 @@ const SHORT: usize = 4;
 
 /// Known words with their frequencies.
 #[derive(Debug, Default)]
-pub(super) struct Spelling {
+pub(crate) struct Spelling {
     by_length: BTreeMap<usize, Vec<Known>>,
 }
 
@@ -28,7 +28,7 @@ struct Known {
 
 impl Spelling {
     /// Words with the number of texts that contain them; the highest number of a repeated word counts.
-    pub(super) fn new(words: impl IntoIterator<Item = (String, usize)>) -> Spelling {
+    pub(crate) fn new(words: impl IntoIterator<Item = (String, usize)>) -> Spelling {
         let mut distinct: BTreeMap<String, usize> = BTreeMap::new();
         for (word, texts) in words {
             let known = distinct.entry(word).or_default();
@@ -47,7 +47,7 @@ impl Spelling {
     }
 
     /// Known words spelt like this one: nearest first, then the most frequent, then alphabetically.
-    pub(super) fn similar(&self, word: &str) -> Vec<String> {
+    pub(crate) fn similar(&self, word: &str) -> Vec<String> {
         let length = word.chars().count();
         let most = match length {
             0 | 1 => return Vec::new(),
@@ -68,6 +68,14 @@ impl Spelling {
         });
         found.truncate(SUGGESTIONS);
         found.into_iter().map(|(_, known)| known.word.clone()).collect()
+    }
+
+    /// Keeps the best of suggestions for a word: the nearest ones, in their order.
+    #[cfg(feature = "keywords")]
+    pub(crate) fn best(word: &str, similar: &mut Vec<String>) {
+        let word = word.to_lowercase();
+        similar.sort_by_cached_key(|other| strsim::damerau_levenshtein(&word, other));
+        similar.truncate(SUGGESTIONS);
     }
 }
 

@@ -25,8 +25,27 @@ pub struct QueryWords {
 pub struct UnknownWord {
     /// The word, as it is written.
     pub word: String,
-    /// Known words that are spelt like it, at most three, best first.
+    /// Known words, or words of items, that are spelt like it, at most three, best first.
     pub similar: Vec<String>,
+}
+
+impl QueryWords {
+    pub(crate) fn add_known(&mut self, word: String) {
+        if self.known.len() < MAX_WORDS && !self.known.contains(&word) {
+            self.known.push(word);
+        }
+    }
+
+    pub(crate) fn add_unknown(
+        &mut self,
+        word: &str,
+        similar: impl FnOnce() -> Vec<String>,
+    ) {
+        let is_new = self.unknown.iter().all(|known| known.word != word);
+        if self.unknown.len() < MAX_WORDS && is_new {
+            self.unknown.push(UnknownWord { word: word.to_owned(), similar: similar() });
+        }
+    }
 }
 
 impl QueryEncoder {
@@ -37,15 +56,10 @@ impl QueryEncoder {
         let spelling = self.spelling(modality)?.get_or_init(|| self.spellings(vocabulary));
         let mut words = QueryWords::default();
         Analyser::new(vocabulary.analysis()).words(text, |word, _, term| {
-            let word = word.to_owned();
             if vocabulary.contains(term) {
-                if words.known.len() < MAX_WORDS && !words.known.contains(&word) {
-                    words.known.push(word);
-                }
-            } else if words.unknown.len() < MAX_WORDS
-                && words.unknown.iter().all(|known| known.word != word)
-            {
-                words.unknown.push(UnknownWord { word, similar: spelling.similar(term) });
+                words.add_known(word.to_owned());
+            } else {
+                words.add_unknown(word, || spelling.similar(term));
             }
         });
         Some(words)

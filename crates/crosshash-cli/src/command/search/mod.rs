@@ -183,8 +183,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .map(|text| snapshot.filter_with(text, &fields, &Cancel::default()));
     let allowed = allowed.transpose()?;
     let k = args.k.unwrap_or(if args.radius.is_some() { usize::MAX } else { 10 });
-    let query =
-        Query { k, radius: args.radius, skip: args.skip, allowed: allowed.as_ref() };
+    let (radius, skip) = (args.radius, args.skip);
+    let query = Query { radius, skip, allowed: allowed.as_ref(), ..Query::nearest(k) };
     let progress = Progress::new("searching", count);
     let done = |done| progress.set(done);
     let rank = args.rank.unwrap_or_else(|| snapshot.best_rank(queries.reals.is_some()));

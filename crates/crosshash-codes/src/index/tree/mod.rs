@@ -38,7 +38,7 @@ use rayon::prelude::*;
 use self::file::Array;
 use self::leaf::Leaf;
 use super::mih::Progressed;
-use super::top::{Unordered, first};
+use super::top::Unordered;
 use super::{Hit, Index, Query, Scan, check_count};
 use crate::kernel::Kernel;
 use crate::kernel::threshold::{Nodes, unkey};
@@ -200,7 +200,7 @@ impl BitTree {
         scratch: &mut Scratch,
     ) -> Progressed {
         let farthest = self.codes().bits().get() + 1;
-        let mut top = Unordered::new(query.depth(), query.below(self.codes()));
+        let mut top = Unordered::new(query, query.below(self.codes()));
         let Scratch { inner, leaves, batch, ranges, found, key } = scratch;
         for lists in [&mut *inner, &mut *leaves] {
             lists.iter_mut().for_each(Vec::clear);
@@ -315,7 +315,7 @@ fn offer(
     items: &[u32],
     n: usize,
 ) -> bool {
-    let mut left = query.depth();
+    let mut left = if query.ties { usize::MAX } else { query.depth() };
     for &item in items {
         if item as usize >= n {
             return false;
@@ -349,7 +349,7 @@ impl Index for BitTree {
         let answer = |q: usize| {
             let found = self.one(queries.code(q), query, usize::MAX);
             progress(done.fetch_add(1, Ordering::Relaxed) + 1);
-            query.page(first(found.top.into_keys(), query.depth()))
+            query.hits(found.top.into_keys())
         };
         let answers = match queries.len() {
             1 => vec![answer(0)],

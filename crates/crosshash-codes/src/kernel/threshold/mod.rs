@@ -3,10 +3,9 @@
 //! Codes come as planes: word `w` of code `i` is `words[w * stride + i]`, so that a vector
 //! holds the same word of many codes. Nearly all codes are beyond the bound, and the kernels
 //! are optimised for this case: distances are reduced to their minimum, one comparison rejects tens
-//! of codes, and only the rest is examined. `portable.rs` is the reference; `avx2.rs` is
-//! the same source compiled for AVX2 (byte-wise population counts by table look-up, as the
-//! compiler vectorises them), as the portable source is for NEON, which every 64-bit ARM
-//! has; `avx512.rs` is written by hand.
+//! of codes, and only the rest is examined. `portable.rs` is the reference and also what NEON uses,
+//! which every 64-bit ARM has; the comparisons of planes in `avx2.rs` and `avx512.rs` are written
+//! by hand.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
