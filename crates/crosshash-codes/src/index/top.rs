@@ -5,7 +5,7 @@
 //! numbers (the scan): a tie with the k-th is not added. [`Unordered`] is for
 //! those that do not (buckets): ties are kept until the end.
 
-use super::Hit;
+use super::{Hit, Query};
 use crate::kernel::threshold::{key, unkey};
 
 /// Candidates come by ascending item number.
@@ -136,6 +136,31 @@ impl Unordered {
             self.held.truncate(self.k);
         }
         true
+    }
+
+    /// Offers items of one code, which ascend: if one does not enter, those behind it do not either.
+    /// Whether all of them exist: `n` is the number of items.
+    #[inline]
+    pub(super) fn offer_all(
+        &mut self,
+        query: &Query<'_>,
+        distance: u32,
+        items: &[u32],
+        n: usize,
+    ) -> bool {
+        let mut left = query.depth();
+        for &item in items {
+            if item as usize >= n {
+                return false;
+            }
+            if query.allows(item) {
+                if left == 0 || !self.offer(distance, item) {
+                    break;
+                }
+                left -= 1;
+            }
+        }
+        !items.is_empty()
     }
 
     pub(super) fn into_keys(self) -> Vec<u64> {

@@ -7,33 +7,6 @@ use std::ops::Range;
 use super::nodes::{self, Nodes};
 use super::{Held, Planes, Step, portable};
 
-pub(super) fn threshold(
-    query: &[u64],
-    planes: Planes<'_>,
-    ranges: &[Range<u32>],
-    below: u32,
-    out: &mut Vec<u64>,
-) {
-    // SAFETY: `Kernel::available` offers this kernel only where AVX2 and POPCNT exist.
-    unsafe { compiled(query, planes, ranges, below, out) }
-}
-
-#[target_feature(enable = "avx2,popcnt")]
-fn compiled(
-    query: &[u64],
-    planes: Planes<'_>,
-    ranges: &[Range<u32>],
-    below: u32,
-    out: &mut Vec<u64>,
-) {
-    match *query {
-        // the common widths, unrolled
-        [a] => portable::threshold(&[a], planes, ranges, below, out),
-        [a, b] => portable::threshold(&[a, b], planes, ranges, below, out),
-        _ => portable::threshold(query, planes, ranges, below, out),
-    }
-}
-
 pub(super) fn threshold_listed(
     query: &[u64],
     rows: &[u64],
@@ -103,6 +76,12 @@ pub(super) fn fetch_words(words: &[u64], at: usize) {
     }
 }
 
+pub(super) fn fetch_lanes(lanes: &[u32], at: usize) {
+    let line = lanes.as_ptr().wrapping_add(at);
+    // SAFETY: a prefetch of any address is harmless, and every x86-64 has it.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) }
+}
+
 pub(super) fn bounds(
     query: &[u64],
     nodes: Nodes<'_>,
@@ -127,16 +106,6 @@ fn compiled_bounds(
         [a, b] => nodes::bounds(&[a, b], nodes, ranges, below, out),
         _ => nodes::bounds(query, nodes, ranges, below, out),
     }
-}
-
-pub(super) fn lanes16(query: u16, lanes: &[u16], below: u32, out: &mut Vec<u64>) {
-    // SAFETY: the kernels that come here are offered only where AVX2 and POPCNT exist.
-    unsafe { compiled_lanes16(query, lanes, below, out) }
-}
-
-#[target_feature(enable = "avx2,popcnt")]
-fn compiled_lanes16(query: u16, lanes: &[u16], below: u32, out: &mut Vec<u64>) {
-    nodes::lanes16(query, lanes, below, out);
 }
 
 pub(super) fn lanes32(query: u32, lanes: &[u32], below: u32, out: &mut Vec<u64>) {
