@@ -62,8 +62,16 @@ fn an_index_is_built_changed_searched_and_exported() {
     };
     build(&index);
     let all = pairs(&[("0", 0), ("1", 1), ("3", 1), ("2", 2), ("4", 16)]);
-    for kind in ["auto", "scan", "mih", "mih-lean", "cluster-lists", "tree", "tree-compact"]
-    {
+    for kind in [
+        "auto",
+        "scan",
+        "mih",
+        "mih-lean",
+        "cluster-lists",
+        "tree",
+        "tree-compact",
+        "mih-distinct",
+    ] {
         assert_eq!(hits(&index, &query, &["--index", kind]), all, "{kind}");
     }
     assert_eq!(hits(&index, &query, &["--memory", "1G"]), all);
@@ -157,7 +165,7 @@ fn errors_exit_with_2_and_suggest_a_remedy() {
     let err = refused(&["search", &index, "--codes", &query, "--index", "hnsw"]);
     assert!(
         err.contains(
-            "try one of: scan, mih-lean, mih, cluster-lists, tree, tree-compact, auto"
+            "try one of: scan, mih-lean, mih, cluster-lists, tree, tree-compact, mih-distinct, auto"
         ),
         "{err}"
     );

@@ -281,6 +281,6 @@ fn empty_indexes_and_misfits() {
     let err = build("hnsw", empty, &|_| ()).err().unwrap();
     assert_eq!(
         err.to_string(),
-        "no index named \"hnsw\"; try one of: scan, mih-lean, mih, cluster-lists, tree, tree-compact, auto"
+        "no index named \"hnsw\"; try one of: scan, mih-lean, mih, cluster-lists, tree, tree-compact, mih-distinct, auto"
     );
 }

@@ -3,7 +3,8 @@
 //! All are exact; they differ in time and memory. Three structures are considered, in this order, each
 //! only if it fits into the memory limit:
 //!
-//! 1. the bit tree (`tree`), if the codes are compressible as learned codes are: in a tree of a
+//! 1. hash tables of the different codes (`mih_distinct.rs`) or, where these do not fit, the bit tree
+//!    (`tree`), if the codes are compressible as learned codes are: in a tree of a
 //!    sample, the codes of a leaf agree in a third of the bits ([`BitTree::suits`]);
 //! 2. cluster lists (`cluster_lists.rs`), if the codes are clustered;
 //! 3. multi-index hashing (`mih.rs`).
@@ -28,7 +29,9 @@ use std::sync::Mutex;
 use rayon::prelude::*;
 
 use super::mih::Progressed;
-use super::{BitTree, ClusterLists, Form, Hit, Index, LeafForm, Mih, Query, Scan};
+use super::{
+    BitTree, ClusterLists, Form, Hit, Index, LeafForm, Mih, MihDistinct, Query, Scan,
+};
 use crate::{Codes, Result};
 
 /// How often a sample is timed.
@@ -48,6 +51,8 @@ const TRIAL: usize = 16;
 /// One in this number of queries for which the scan is expected to be faster is hashed anyway.
 const LOOK_AGAIN: usize = 64;
 
+/// Longer codes need too many tables of different codes; they get a tree.
+const HASHED_BITS: usize = 128;
 /// Comparisons of items with centres that building lists may take: some seconds.
 const COMPARISONS: usize = 1 << 33;
 /// Lists that compare more than one in this number of codes are no better than a scan.
@@ -70,6 +75,7 @@ pub struct Auto {
 
 /// What answers a query that is not scanned.
 enum Engine {
+    Distinct(Box<MihDistinct>),
     Tree(Box<BitTree>),
     Mih(Mih),
     /// Lists alone; what they do not answer is scanned.
@@ -79,6 +85,7 @@ enum Engine {
 impl Engine {
     fn one(&self, code: &[u64], query: &Query<'_>, budget: usize) -> Option<Progressed> {
         match self {
+            Engine::Distinct(mih) => Some(mih.one(code, query, budget)),
             Engine::Tree(tree) => Some(tree.one(code, query, budget)),
             Engine::Mih(mih) => Some(mih.one(code, query, budget)),
             Engine::None => None,
@@ -87,6 +94,7 @@ impl Engine {
 
     fn name(&self) -> &'static str {
         match self {
+            Engine::Distinct(_) => "mih-distinct",
             Engine::Tree(_) => "tree",
             Engine::Mih(_) => "mih",
             Engine::None => "none",
@@ -95,6 +103,7 @@ impl Engine {
 
     fn index(&self) -> Option<&dyn Index> {
         match self {
+            Engine::Distinct(mih) => Some(mih.as_ref()),
             Engine::Tree(tree) => Some(tree.as_ref()),
             Engine::Mih(mih) => Some(mih),
             Engine::None => None,
@@ -163,18 +172,17 @@ impl Auto {
         };
         if !BitTree::suits(&codes)? {
             turn_down("no tree, for the codes agree in too few bits".into());
-        } else if let Some(tree) = fitting_tree(&codes, room, progress)? {
-            let engine = Engine::Tree(Box::new(tree));
+        } else if let Some(engine) = fitting(&codes, room, progress)? {
             let learned = times.sample(&engine);
-            let one = learned.seconds(10);
+            let (one, name) = (learned.seconds(10), engine.name());
             if one < CLEARLY * times.scan_each {
                 return Ok(Auto {
                     scan,
                     hashed: Some(times.with(engine, None, learned)),
-                    why,
+                    why: format!("{name}, for the codes agree in many bits"),
                 });
             }
-            turn_down(format!("no tree, for it takes {:.1} us a query", one * 1e6));
+            turn_down(format!("no {name}, for it takes {:.1} us a query", one * 1e6));
         } else {
             turn_down("no tree, for it does not fit into the memory".into());
         }
@@ -242,20 +250,26 @@ impl Auto {
     }
 }
 
-/// The fastest form of the tree that fits, if one does.
-fn fitting_tree(
+/// The fastest of the structures for learned codes that fits, if one does.
+fn fitting(
     codes: &Codes,
     room: usize,
     progress: &(dyn Fn(usize) + Sync),
-) -> Result<Option<BitTree>> {
-    // less than this, a tree never takes
+) -> Result<Option<Engine>> {
+    // less than this, none of them ever takes
     if room < 4 * codes.len() {
         return Ok(None);
+    }
+    if codes.bits().get() <= HASHED_BITS {
+        let mih = MihDistinct::new(codes.clone(), progress)?;
+        if mih.extra_bytes() <= room {
+            return Ok(Some(Engine::Distinct(Box::new(mih))));
+        }
     }
     for form in [LeafForm::Fast, LeafForm::Compact] {
         let tree = BitTree::new(codes.clone(), form, progress)?;
         if tree.extra_bytes() <= room {
-            return Ok(Some(tree));
+            return Ok(Some(Engine::Tree(Box::new(tree))));
         }
     }
     Ok(None)

@@ -6,12 +6,15 @@
 
 mod auto;
 mod cluster_lists;
+mod distinct;
 mod filter;
 mod huge_vec;
 mod items;
 mod mih;
+mod mih_distinct;
 mod rank;
 mod scan;
+mod substrings;
 mod top;
 mod tree;
 
@@ -24,6 +27,7 @@ pub use filter::{
 };
 pub use items::ItemSet;
 pub use mih::{Form, Mih};
+pub use mih_distinct::MihDistinct;
 pub use rank::Rank;
 pub(crate) use rank::Scorer;
 pub use scan::Scan;
@@ -189,6 +193,11 @@ pub const INDEXES: &[Kind] = &[
         build: |codes, progress| {
             Ok(Box::new(BitTree::new(codes, LeafForm::Compact, progress)?))
         },
+    },
+    Kind {
+        name: "mih-distinct",
+        about: "multi-index hashing of the different codes, for learned codes: about twice the codes more",
+        build: |codes, progress| Ok(Box::new(MihDistinct::new(codes, progress)?)),
     },
     Kind {
         name: "auto",

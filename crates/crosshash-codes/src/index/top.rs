@@ -172,6 +172,31 @@ impl Unordered {
         true
     }
 
+    /// Offers items of one code, which ascend: if one does not enter, those behind it do not either.
+    /// Whether all of them exist: `n` is the number of items.
+    #[inline]
+    pub(super) fn offer_all(
+        &mut self,
+        query: &Query<'_>,
+        distance: u32,
+        items: &[u32],
+        n: usize,
+    ) -> bool {
+        let mut left = if query.ties { usize::MAX } else { query.depth() };
+        for &item in items {
+            if item as usize >= n {
+                return false;
+            }
+            if query.allows(item) {
+                if left == 0 || !self.offer(distance, item) {
+                    break;
+                }
+                left -= 1;
+            }
+        }
+        !items.is_empty()
+    }
+
     pub(super) fn into_keys(self) -> Vec<u64> {
         self.held
     }

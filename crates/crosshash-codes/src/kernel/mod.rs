@@ -22,7 +22,7 @@ use std::sync::OnceLock;
 pub enum Kernel {
     /// Plain Rust, everywhere.
     Portable,
-    /// x86-64 with AVX2 and POPCNT.
+    /// x86-64 with AVX2, BMI2 and POPCNT.
     #[cfg(target_arch = "x86_64")]
     Avx2,
     /// x86-64 with AVX-512 VPOPCNTDQ and BITALG: Intel since Ice Lake, AMD since Zen 4.
@@ -52,7 +52,10 @@ impl Kernel {
         let mut kernels = vec![Kernel::Portable];
         #[cfg(target_arch = "x86_64")]
         {
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
+            if is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("bmi2")
+                && is_x86_feature_detected!("popcnt")
+            {
                 kernels.push(Kernel::Avx2);
             }
             if is_x86_feature_detected!("avx512f")

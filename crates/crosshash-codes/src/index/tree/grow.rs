@@ -5,12 +5,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::file::Array;
 use super::levels::{Level, levels};
 use super::{Arrays, LeafForm, leaf, split};
 use crate::Codes;
+use crate::index::distinct::{Distinct, number};
 use crate::index::huge_vec::HugeVec;
 use crate::kernel::Kernel;
 use crate::kernel::threshold::PADDING;
@@ -21,16 +21,6 @@ const LEAF: usize = 32;
 const TASK: usize = 1 << 13;
 /// Codes that determine the centre of a node.
 const CENTRE: usize = 1024;
-
-/// Distinct codes and the items of each.
-struct Distinct {
-    /// Codes, row after row.
-    rows: Vec<u64>,
-    /// Where the items of each code begin; one more for the end.
-    starts: Vec<u32>,
-    /// Items by code, ascending.
-    items: Vec<u32>,
-}
 
 /// Leaves in the order of the tree.
 #[derive(Default)]
@@ -64,7 +54,7 @@ pub(super) fn grow(
     progress: &(dyn Fn(usize) + Sync),
 ) -> Arrays {
     let width = codes.bits().words();
-    let Distinct { mut rows, starts, items } = distinct(codes);
+    let Distinct { mut rows, starts, items } = Distinct::of(codes);
     let count = rows.len() / width;
     let mut ids: Vec<u32> = (0..number(count)).collect();
     let job = Job {
@@ -79,36 +69,6 @@ pub(super) fn grow(
     let parts = if count == 0 { Vec::new() } else { job.parts(&mut rows, &mut ids, 0, 0) };
     drop(ids);
     assemble(parts, &rows, width, count as u64, job.kernel)
-}
-
-/// Sorts items by code: by the code itself if it is one word, by a hash of it otherwise.
-fn distinct(codes: &Codes) -> Distinct {
-    let width = codes.bits().words();
-    let hash = |item: u32| match codes.code(item as usize) {
-        [word] => *word,
-        words => xxh3_64(bytemuck::cast_slice(words)),
-    };
-    let mut order: Vec<(u64, u32)> =
-        (0..number(codes.len())).into_par_iter().map(|item| (hash(item), item)).collect();
-    order.par_sort_unstable();
-    let (mut rows, mut starts) = (Vec::new(), Vec::new());
-    let mut last: Option<(u64, u32)> = None;
-    for (at, &(hash, item)) in (0_u32..).zip(&order) {
-        // codes with the same hash and different bits, if there ever are any, are different
-        // codes; the same code may then occur twice, which is harmless
-        let same = last.is_some_and(|(other, first)| {
-            other == hash
-                && (width == 1 || codes.code(first as usize) == codes.code(item as usize))
-        });
-        if !same {
-            rows.extend_from_slice(codes.code(item as usize));
-            starts.push(at);
-            last = Some((hash, item));
-        }
-    }
-    starts.push(number(order.len()));
-    let items = order.into_par_iter().map(|(_, item)| item).collect();
-    Distinct { rows, starts, items }
 }
 
 impl Job<'_> {
@@ -337,9 +297,4 @@ fn assemble(
         words: Array::Owned(words),
         distinct,
     }
-}
-
-/// A number that is known to be less than 2^32.
-fn number(value: usize) -> u32 {
-    u32::try_from(value).unwrap_or(u32::MAX)
 }

@@ -296,38 +296,13 @@ impl BitTree {
             let distance = agreed + distance;
             if distance < top.below() {
                 let items = leaf.items_of(nth as usize);
-                if !offer(top, query, distance, items, codes.len()) {
+                if !top.offer_all(query, distance, items, codes.len()) {
                     self.damaged.store(true, Ordering::Relaxed);
                 }
             }
         }
         leaf.len()
     }
-}
-
-/// Offers items of one code, which ascend: if one does not enter, those behind it do not either.
-/// Whether all of them exist.
-#[inline]
-fn offer(
-    top: &mut Unordered,
-    query: &Query<'_>,
-    distance: u32,
-    items: &[u32],
-    n: usize,
-) -> bool {
-    let mut left = if query.ties { usize::MAX } else { query.depth() };
-    for &item in items {
-        if item as usize >= n {
-            return false;
-        }
-        if query.allows(item) {
-            if left == 0 || !top.offer(distance, item) {
-                break;
-            }
-            left -= 1;
-        }
-    }
-    !items.is_empty()
 }
 
 impl Index for BitTree {

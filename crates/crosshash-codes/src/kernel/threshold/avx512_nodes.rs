@@ -158,14 +158,3 @@ fn long(query: u32, lanes: &[u32], below: u32, out: &mut Vec<u64>) {
         }
     }
 }
-
-#[inline]
-pub(super) fn extract(word: u64, mask: u64) -> u64 {
-    // SAFETY: `Kernel::available` offers this kernel only where BMI2 exists.
-    unsafe { gathered(word, mask) }
-}
-
-#[target_feature(enable = "bmi2")]
-fn gathered(word: u64, mask: u64) -> u64 {
-    _pext_u64(word, mask)
-}

@@ -3,12 +3,16 @@
 //! Codes come as planes: word `w` of code `i` is `words[w * stride + i]`, so that a vector
 //! holds the same word of many codes. Nearly all codes are beyond the bound, and the kernels
 //! are optimised for this case: distances are reduced to their minimum, one comparison rejects tens
-//! of codes, and only the rest is examined. `portable.rs` is the reference and also what NEON uses,
-//! which every 64-bit ARM has; the comparisons of planes in `avx2.rs` and `avx512.rs` are written
-//! by hand.
+//! of codes, and only the rest is examined. `portable.rs` is the reference, and the compiler vectorises it for
+//! NEON, which every 64-bit ARM has; `avx2_scan.rs`, `avx2_lanes.rs` and `avx512.rs` are written by
+//! hand; `avx2.rs` is the reference compiled for AVX2.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx2_lanes;
+#[cfg(target_arch = "x86_64")]
+mod avx2_scan;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]
@@ -16,7 +20,7 @@ mod avx512_nodes;
 mod nodes;
 mod portable;
 
-pub(crate) use nodes::{Nodes, PADDING};
+pub(crate) use nodes::{LANES, Nodes, PADDING};
 
 use std::ops::Range;
 
@@ -88,7 +92,7 @@ impl Kernel {
             #[cfg(target_arch = "x86_64")]
             Kernel::Avx512 => avx512::threshold(query, planes, ranges, below, out),
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2 => avx2::threshold(query, planes, ranges, below, out),
+            Kernel::Avx2 => avx2_scan::threshold(query, planes, ranges, below, out),
             _ => portable::threshold(query, planes, ranges, below, out),
         }
     }
@@ -128,6 +132,8 @@ impl Kernel {
             (Kernel::Avx512, query) if matches!(query.len(), 4 | 8) => {
                 avx512::threshold_wide(query, rows, below, out);
             }
+            #[cfg(target_arch = "x86_64")]
+            (Kernel::Avx2, query) => avx2_scan::threshold_rows(query, rows, below, out),
             _ => portable::threshold_rows(query, rows, below, out),
         }
     }
@@ -137,7 +143,7 @@ impl Kernel {
     pub(crate) fn reads_rows(self, width: usize) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx512 => matches!(width, 2 | 4 | 8),
+            Kernel::Avx512 | Kernel::Avx2 => avx2_scan::reads_rows(width),
             _ => false,
         }
     }

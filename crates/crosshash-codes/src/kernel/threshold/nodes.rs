@@ -9,12 +9,14 @@
 use std::ops::Range;
 
 #[cfg(target_arch = "x86_64")]
-use super::{avx2, avx512_nodes};
+use super::{avx2, avx2_lanes, avx512_nodes};
 use crate::kernel::Kernel;
 use crate::kernel::threshold::key;
 
 /// Ranges of nodes that are prefetched ahead.
 pub(super) const AHEAD: usize = 3;
+/// Lanes of 32 bits that are compared at once; so many unused ones are behind the last.
+pub(crate) const LANES: usize = 8;
 /// Unused radii behind the last node, so that vectors of them can be loaded.
 pub(crate) const PADDING: usize = 8;
 
@@ -75,7 +77,7 @@ impl Kernel {
             #[cfg(target_arch = "x86_64")]
             Kernel::Avx512 => avx512_nodes::lanes16(query, lanes, below, out),
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2 => avx2::lanes16(query, lanes, below, out),
+            Kernel::Avx2 => avx2_lanes::lanes16(query, lanes, below, out),
             _ => lanes16(query, lanes, below, out),
         }
     }
@@ -92,12 +94,47 @@ impl Kernel {
         }
     }
 
+    /// The same for lanes in `ranges`; the positions are those in `lanes`, which has [`LANES`] more
+    /// behind the last range.
+    #[inline]
+    pub(crate) fn lanes32_in(
+        self,
+        query: u32,
+        lanes: &[u32],
+        ranges: &[Range<u32>],
+        below: u32,
+        out: &mut Vec<u64>,
+    ) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2 => avx2_lanes::lanes32_in(query, lanes, ranges, below, out),
+            _ => {
+                for range in ranges {
+                    let (start, own) = (u64::from(range.start), out.len());
+                    let inside = &lanes[range.start as usize..range.end as usize];
+                    self.lanes32(query, inside, below, out);
+                    out[own..].iter_mut().for_each(|key| *key += start);
+                }
+            }
+        }
+    }
+
+    /// Prefetches the cache line of `lanes[at]`.
+    #[inline]
+    pub(crate) fn fetch_lanes(self, lanes: &[u32], at: usize) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512 | Kernel::Avx2 => avx2::fetch_lanes(lanes, at),
+            _ => {}
+        }
+    }
+
     /// The bits of `word` under `mask`, moved together.
     #[inline]
     pub(crate) fn extract(self, word: u64, mask: u64) -> u64 {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx512 => avx512_nodes::extract(word, mask),
+            Kernel::Avx512 | Kernel::Avx2 => avx2_lanes::extract(word, mask),
             _ => extract(word, mask),
         }
     }
@@ -121,6 +158,9 @@ pub(super) fn bounds(
     below: u32,
     out: &mut Vec<u64>,
 ) {
+    let mut end = out.len();
+    let most = end + ranges.iter().map(ExactSizeIterator::len).sum::<usize>();
+    out.resize(most, 0);
     for node in ranges.iter().cloned().flatten() {
         let at = node as usize;
         let (mut agreed, mut distance) = (0, 0);
@@ -130,10 +170,11 @@ pub(super) fn bounds(
             distance += differs.count_ones();
         }
         let bound = agreed.max(distance.saturating_sub(u32::from(nodes.radii[at])));
-        if bound < below {
-            out.push(key(bound, node));
-        }
+        // without a branch: whether a node is near cannot be predicted
+        out[end] = key(bound, node);
+        end += usize::from(bound < below);
     }
+    out.truncate(end);
 }
 
 #[inline(always)]
@@ -215,6 +256,18 @@ mod tests {
                 out.clear();
                 lanes32(0x5a5a_3c3c, &long, limit, &mut truth);
                 kernel.lanes32(0x5a5a_3c3c, &long, limit, &mut out);
+                prop_assert_eq!(&out, &truth, "{:?}", kernel);
+                let mut padded = long.clone();
+                padded.resize(long.len() + LANES, 0x5a5a_3c3c);
+                out.clear();
+                truth.clear();
+                for range in &ranges {
+                    let before = truth.len();
+                    let inside = &long[range.start as usize..range.end as usize];
+                    lanes32(0x5a5a_3c3c, inside, limit, &mut truth);
+                    truth[before..].iter_mut().for_each(|key| *key += u64::from(range.start));
+                }
+                kernel.lanes32_in(0x5a5a_3c3c, &padded, &ranges, limit, &mut out);
                 prop_assert_eq!(&out, &truth, "{:?}", kernel);
                 let mask = seed & query[0];
                 prop_assert_eq!(kernel.extract(query[0], mask), extract(query[0], mask));
