@@ -248,6 +248,7 @@ fn a_removed_index_is_built_again() {
 fn a_stored_bad_picture_does_not_end_the_server() {
     let (_dir, run) = run();
     let mut server = Server::start(&run, &[]);
+    json(200, server.client().get("/healthz")); // it handles signals from now on
     stop(&mut server);
     let bad = files::bad_files();
     let chosen = ["nested-patterns.svg", "morphology.svg", "huge.png"];
