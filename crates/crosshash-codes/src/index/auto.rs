@@ -51,8 +51,8 @@ const TRIAL: usize = 16;
 /// One in this number of queries for which the scan is expected to be faster is hashed anyway.
 const LOOK_AGAIN: usize = 64;
 
-/// Longer codes need too many tables of different codes; they get a tree.
-const HASHED_BITS: usize = 128;
+/// Longer codes have farther neighbours, for which tables of different codes are slower than a tree.
+const HASHED_BITS: usize = 64;
 /// Comparisons of items with centres that building lists may take: some seconds.
 const COMPARISONS: usize = 1 << 33;
 /// Lists that compare more than one in this number of codes are no better than a scan.
