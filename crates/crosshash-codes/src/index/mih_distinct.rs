@@ -503,9 +503,8 @@ mod tests {
                     all.push(flips);
                     flips = next(flips);
                 }
-                let truth: Vec<u64> = (0..1_u64 << length)
-                    .filter(|value| value.count_ones() == ones)
-                    .collect();
+                let values = 0_u64..1 << length;
+                let truth: Vec<u64> = values.filter(|v| v.count_ones() == ones).collect();
                 assert_eq!(all, truth, "{length} {ones}");
             }
             assert_eq!(values_at(length, length + 1), 0);
