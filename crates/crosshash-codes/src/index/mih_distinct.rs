@@ -221,7 +221,7 @@ impl MihDistinct {
         lists.clear();
         lists.extend(sorted[part].iter().map(|&at| {
             let at = unkey(at).1 as usize;
-            self.lists[if step % m == 0 { at } else { table.ids[at] as usize }]
+            self.lists[if step.is_multiple_of(m) { at } else { table.ids[at] as usize }]
         }));
         firsts.clear();
         firsts.extend(lists.iter().map(|&list| {

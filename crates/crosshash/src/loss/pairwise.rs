@@ -268,7 +268,7 @@ mod tests {
         let sets = |n: usize, step: usize| {
             let one = move |i: usize| {
                 let label = |k: usize| u32::try_from((i * step + k * 7) % 130).unwrap();
-                (0..i % 4).map(label).collect::<std::collections::BTreeSet<u32>>()
+                (0..i % 4).map(label).collect::<Vec<u32>>()
             };
             Labels::from_indices(130, (0..n).map(one)).unwrap()
         };
