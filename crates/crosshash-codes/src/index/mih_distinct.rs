@@ -516,7 +516,7 @@ mod tests {
         for bits in 1..600 {
             for distinct in [0, 1, 1000, 400_000, 100_000_000] {
                 let Shape { tables, length } = Shape::of(bits, distinct);
-                assert!(tables >= 1 && length >= 1 && length <= LONGEST, "{bits}");
+                assert!(tables >= 1 && (1..=LONGEST).contains(&length), "{bits}");
                 assert!(tables * length <= bits, "{bits} {distinct}");
             }
         }

@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn copies_of_a_bit_go_to_different_substrings_and_constant_bits_are_left_out() {
         // bits 0..3 are equal, 3..6 are equal, 6 and 7 are constant
-        let row = |i: u64| (i & 1) * 0b111 | (i >> 1 & 1) * 0b11_1000 | 0b100_0000;
+        let row = |i: u64| ((i & 1) * 0b111) | ((i >> 1 & 1) * 0b11_1000) | 0b100_0000;
         let rows: Vec<u64> = (0..1000).map(row).collect();
         let codes = Codes::from_words(Bits::new(8).unwrap(), rows).unwrap();
         let (masks, order) = choose(&codes, 3, 2);
