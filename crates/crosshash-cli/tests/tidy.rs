@@ -103,7 +103,7 @@ const TABLES: [(&str, &str, &[&str]); 7] = [
     (
         "crates/crosshash-codes/src/index",
         "INDEXES",
-        &["filter", "huge_vec", "items", "rank", "top"],
+        &["distinct", "filter", "huge_vec", "items", "rank", "substrings", "top"],
     ),
     ("crates/crosshash-codes/src/exchange", "FORMATS", &["ids"]),
     (

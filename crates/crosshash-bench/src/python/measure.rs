@@ -11,7 +11,7 @@ use crosshash_codes::index::{Index as _, Query, Scan};
 use crosshash_codes::segments::{ItemBatch, MemoryIndex, NewIndex};
 use crosshash_codes::{Bits, Codes, Labels, read};
 
-use super::{Large, Task, Trained};
+use super::{LargeFigures, Task, Trained};
 use crate::peer;
 
 /// The first part.
@@ -79,7 +79,7 @@ pub(super) fn train(task: &Task) -> Result<Trained> {
 }
 
 /// The second part: encoding first, in a process that has not allocated much before.
-pub(super) fn large(task: &Task) -> Result<Large> {
+pub(super) fn large(task: &Task) -> Result<LargeFigures> {
     let labels = Labels::from_indices(2, (0..400_u32).map(|k| [k % 2]))?;
     let rows = |items: usize| {
         let value = |k: usize| {
@@ -119,7 +119,7 @@ pub(super) fn large(task: &Task) -> Result<Large> {
         let found = snapshot.search(batch, &Query::nearest(10), &|_| ())?;
         ensure!(found.len() == batch.len(), "one result per query");
     }
-    Ok(Large {
+    Ok(LargeFigures {
         who: "Rust".into(),
         search: started.elapsed().as_secs_f64(),
         encode: encoding,

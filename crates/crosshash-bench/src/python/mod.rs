@@ -154,7 +154,7 @@ struct Trained {
 
 /// The second part.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Large {
+struct LargeFigures {
     who: String,
     search: f64,
     encode: f64,
@@ -211,8 +211,8 @@ struct Found {
     rust: Vec<Trained>,
     package: Vec<Trained>,
     peer: Vec<Trained>,
-    large_rust: Vec<Large>,
-    large_package: Vec<Large>,
+    large_rust: Vec<LargeFigures>,
+    large_package: Vec<LargeFigures>,
     missing: Vec<String>,
 }
 
