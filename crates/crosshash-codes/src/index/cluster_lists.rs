@@ -13,6 +13,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+use super::distinct::number;
 use super::huge_vec::HugeVec;
 use super::top::Unordered;
 use super::{Hit, Index, Query, check_count};
@@ -200,11 +201,6 @@ impl ClusterLists {
             }
         }
     }
-}
-
-/// A number that is known to be small.
-fn number(value: usize) -> u32 {
-    u32::try_from(value).unwrap_or(u32::MAX)
 }
 
 /// The nearest of the centres, the first of equals, and its distance.

@@ -114,10 +114,10 @@ fn load(words: &[u64]) -> __m256i {
     unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
 }
 
-/// Ones of each 64-bit lane of the combined vectors.
+/// The ones of every byte.
 #[target_feature(enable = "avx2")]
-fn sums<const XOR: bool>(a: __m256i, b: __m256i) -> __m256i {
-    let v = if XOR { _mm256_xor_si256(a, b) } else { _mm256_and_si256(a, b) };
+#[inline]
+pub(super) fn ones_of_bytes(v: __m256i) -> __m256i {
     let table = _mm256_setr_epi8(
         0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, //
         0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
@@ -126,5 +126,12 @@ fn sums<const XOR: bool>(a: __m256i, b: __m256i) -> __m256i {
     let low = _mm256_shuffle_epi8(table, _mm256_and_si256(v, nibble));
     let high =
         _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16(v, 4), nibble));
-    _mm256_sad_epu8(_mm256_add_epi8(low, high), _mm256_setzero_si256())
+    _mm256_add_epi8(low, high)
+}
+
+/// Ones of each 64-bit lane of the combined vectors.
+#[target_feature(enable = "avx2")]
+fn sums<const XOR: bool>(a: __m256i, b: __m256i) -> __m256i {
+    let v = if XOR { _mm256_xor_si256(a, b) } else { _mm256_and_si256(a, b) };
+    _mm256_sad_epu8(ones_of_bytes(v), _mm256_setzero_si256())
 }

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use super::key;
 use super::nodes::LANES;
+use crate::kernel::avx2::ones_of_bytes;
 
 /// Lanes of 16 bits in a vector.
 const SHORT: usize = 16;
@@ -90,21 +91,6 @@ fn run32(query: u32, lanes: &[u32], ranges: &[Range<u32>], below: u32, out: &mut
             start += LANES as u32;
         }
     }
-}
-
-/// The ones of every byte.
-#[target_feature(enable = "avx2")]
-#[inline]
-pub(super) fn ones_of_bytes(v: __m256i) -> __m256i {
-    let table = _mm256_setr_epi8(
-        0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, //
-        0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4,
-    );
-    let nibble = _mm256_set1_epi8(0x0F);
-    let low = _mm256_shuffle_epi8(table, _mm256_and_si256(v, nibble));
-    let high =
-        _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16(v, 4), nibble));
-    _mm256_add_epi8(low, high)
 }
 
 /// The bits of `word` under `mask`, moved together.

@@ -5,8 +5,8 @@
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-use super::avx2_lanes::ones_of_bytes;
 use super::{Planes, key, portable};
+use crate::kernel::avx2::ones_of_bytes;
 
 /// Codes of a vector, and vectors that are compared at once.
 const LANES: usize = 4;
