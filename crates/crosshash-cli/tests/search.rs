@@ -358,6 +358,10 @@ fn words_find_the_items_of_a_run() {
     let (table, _) = ends(0, &["search", &index, "--codes", &codes, "-k", "1"]);
     assert!(table.starts_with("query ") && table.contains("ranked by outputs"), "{table}");
     ends(0, &["search", &run, "--text", "w1", "--target", "words", "-k", "1"]);
+    // all items are searched, also those that were held out as queries
+    let (all, _) = ends(0, &["search", &run, "--text", "w1", "-k", "1000", "--json"]);
+    let all: Value = serde_json::from_str(&all).unwrap();
+    assert_eq!(all[0]["hits"].as_array().unwrap().len(), 300);
     let (_, err) = ends(2, &["search", &run, "--text", "w1", "--target", "sound"]);
     assert!(
         err.contains("sound is not a modality of the run; there are photo, words"),

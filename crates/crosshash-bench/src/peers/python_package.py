@@ -86,9 +86,9 @@ def large():
     index = crosshash.Index(64, kind="scan")
     index.add(codes(0, items))
     asked = [codes((1 << 40) + batch * 1000, 1000) for batch in range(task["batches"])]
-    results, search = clock(lambda: [len(index.search(batch, k=10)) for batch in asked])
-    assert results == [1000] * len(asked)
-    return {"search": search, "encode": encode, "rows_mib": size, "extra_mib": extra}
+    passes = [clock(lambda: [len(index.search(batch, k=10)) for batch in asked]) for _ in range(task["passes"])]
+    assert all(results == [1000] * len(asked) for results, _ in passes)
+    return {"search": min(seconds for _, seconds in passes), "encode": encode, "rows_mib": size, "extra_mib": extra}
 
 
 measured = train() if part == "train" else large()

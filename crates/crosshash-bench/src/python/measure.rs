@@ -114,14 +114,18 @@ pub(super) fn large(task: &Task) -> Result<LargeFigures> {
     let batches = (0..task.batches as u64)
         .map(|batch| codes((1 << 40) + batch * 1000, 1000))
         .collect::<Result<Vec<_>, _>>()?;
-    let started = Instant::now();
-    for batch in &batches {
-        let found = snapshot.search(batch, &Query::nearest(10), &|_| ())?;
-        ensure!(found.len() == batch.len(), "one result per query");
+    let mut search = f64::INFINITY;
+    for _ in 0..task.passes {
+        let started = Instant::now();
+        for batch in &batches {
+            let found = snapshot.search(batch, &Query::nearest(10), &|_| ())?;
+            ensure!(found.len() == batch.len(), "one result per query");
+        }
+        search = search.min(started.elapsed().as_secs_f64());
     }
     Ok(LargeFigures {
         who: "Rust".into(),
-        search: started.elapsed().as_secs_f64(),
+        search,
         encode: encoding,
         rows_mib: (task.items * task.width * size_of::<f32>()) as f64 / f64::from(1 << 20),
         extra_mib,

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
-use crosshash::{Encoder as _, QueryEncoder, QueryInput, QueryKind, RunDir, Subset};
+use crosshash::{Encoder as _, QueryEncoder, QueryInput, QueryKind, RunDir};
 use crosshash_codes::format::{CodeFile, Id, Ids};
 use crosshash_codes::segments::{
     HIDDEN, ItemBatch, NewIndex, SEED, Snapshot, Writer, is_index,
@@ -119,7 +119,7 @@ fn build(
     earlier: Option<&Path>,
 ) -> Result<()> {
     let model = encoder.model();
-    let (items, outputs) = coded(run, modality)?;
+    let (items, outputs) = run.items(modality)?;
     say(format!("{modality}: indexing {} items", items.codes.len()));
     let earlier = earlier.map(Snapshot::open).transpose()?;
     let commit = earlier.as_ref().map_or(0, |earlier| earlier.commit() + 1);
@@ -253,55 +253,4 @@ fn encode(
     let encoded = encoder.encode(Some(modality), input).map_err(|err| err.to_string())?;
     let outputs = Outputs::from_reals(bits, &encoded.outputs);
     Ok((encoded.code.words().to_vec(), outputs.map_err(|err| err.to_string())?))
-}
-
-/// Database and queries of a modality, each id once, with their outputs if the run has them.
-fn coded(run: &RunDir, modality: &str) -> Result<(CodeFile, Option<Outputs>)> {
-    let database = run.codes(Subset::Database, modality)?;
-    let queries = run.codes(Subset::Query, modality)?;
-    let bits = database.codes.bits();
-    let outputs = match (
-        run.outputs(Subset::Database, modality)?,
-        run.outputs(Subset::Query, modality)?,
-    ) {
-        (Some(database), Some(queries)) => Some([database, queries]),
-        _ => None,
-    };
-    let mut rows = Vec::new();
-    let mut seen = std::collections::HashSet::new();
-    for (nth, file) in [&database, &queries].into_iter().enumerate() {
-        let Some(Ids::Names(ids)) = &file.ids else {
-            bail!("{}: the codes have no ids; train again", run.path().display());
-        };
-        let fresh = ids.iter().enumerate().filter(|(_, id)| seen.insert(id.as_str()));
-        let fresh = fresh.map(|(row, id)| Row { file, nth, row, id: id.clone() });
-        rows.extend(fresh);
-    }
-    let classes = database.labels.as_ref().map_or(0, Labels::classes);
-    let labels = |row: &Row<'_>| -> Vec<u32> {
-        let labels = row.file.labels.as_ref();
-        let own = labels
-            .map(|l| l.indices(row.row).filter_map(|l| u32::try_from(l).ok()).collect());
-        own.unwrap_or_default()
-    };
-    let outputs = outputs.map(|both| {
-        let values = rows.iter().flat_map(|row| both[row.nth].row(row.row)).copied();
-        Outputs::from_bytes(bits, values.collect())
-    });
-    let words = rows.iter().flat_map(|row| row.file.codes.code(row.row)).copied().collect();
-    let file = CodeFile {
-        codes: Codes::from_words(bits, words)?,
-        labels: Some(Labels::from_indices(classes, rows.iter().map(labels))?),
-        ids: Some(Ids::Names(rows.into_iter().map(|row| row.id).collect())),
-    };
-    Ok((file, outputs.transpose()?))
-}
-
-/// An item of a code file.
-struct Row<'a> {
-    file: &'a CodeFile,
-    /// Database (0) or queries (1).
-    nth: usize,
-    row: usize,
-    id: String,
 }

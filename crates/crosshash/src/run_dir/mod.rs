@@ -18,6 +18,7 @@
 
 mod codes;
 mod history;
+mod items;
 mod report;
 mod seal;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use crosshash::encode::signs;
-use crosshash::{Encoder as _, QueryEncoder, QueryKind, RunDir, Subset};
+use crosshash::{Encoder as _, QueryEncoder, QueryKind, RunDir};
 use crosshash_codes::format::CodeFile;
 use crosshash_codes::segments::{ItemBatch, Snapshot};
 use crosshash_codes::{Bits, Codes, exchange, read};
@@ -78,7 +78,7 @@ pub(super) fn for_index(args: &Args, snapshot: &Snapshot) -> Result<Queries> {
     Ok(Queries::from_codes((format.read)(path, &options)?))
 }
 
-/// The codes and outputs of one modality of a run, the queries, the content of the items, and the model
+/// The codes and outputs of all items of one modality of a run, the queries, the content of the items, and the model
 /// that encoded the queries.
 pub(super) fn for_run(args: &Args) -> Result<(Snapshot, Queries, Content, QueryEncoder)> {
     let run = RunDir::open(&args.place)?;
@@ -86,8 +86,7 @@ pub(super) fn for_run(args: &Args) -> Result<(Snapshot, Queries, Content, QueryE
     let model = encoder.model();
     let queries = encoded(args, &encoder)?;
     let target = target(args, &encoder)?;
-    let file = run.codes(Subset::Database, &target)?;
-    let outputs = run.outputs(Subset::Database, &target)?;
+    let (file, outputs) = run.items(&target)?;
     let items = ItemBatch { outputs, ..file.into() };
     let content = Content::of_run(&run, &target);
     let snapshot = Snapshot::in_memory(items, model.labels())?;
