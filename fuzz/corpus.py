@@ -1,12 +1,16 @@
 """Writes the first inputs of the fuzz targets to fuzz/corpus, from the fixtures of the tests and from
-generators: python3 fuzz/corpus.py PROGRAM, where PROGRAM is a built `crosshash`."""
+generators: python3 fuzz/corpus.py SEEDS, where SEEDS is the built program `seeds`. Needs Pillow."""
 
-import json
+import io
 import pathlib
 import struct
 import subprocess
 import sys
-import tempfile
+import tarfile
+import zipfile
+import zlib
+
+from PIL import Image
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "crates/crosshash/tests/fixtures"
@@ -35,22 +39,7 @@ def codes():
 
 
 def index(program):
-    with tempfile.TemporaryDirectory() as place:
-        place = pathlib.Path(place)
-        lines = [json.dumps({"id": f"item {k}", "code": f"{k * 977 % 65536:016x}", "labels": [k % 3]}) for k in range(12)]
-        (place / "items.jsonl").write_text("\n".join(lines) + "\n")
-        (place / "more.jsonl").write_text(lines[0].replace("item 0", "new") + "\n")
-        folder = place / "a.index"
-        made = subprocess.run([program, "index", "build", folder, "--codes", place / "items.jsonl"], capture_output=True, text=True)
-        assert made.returncode == 0, made.stderr
-        manifest = (folder / "manifest").read_text().splitlines()[0]
-        listed = json.loads(manifest)["segments"]
-        for one in listed:
-            manifest = manifest.replace(f'"bytes":{one["bytes"]}', '"bytes":0')
-        segment = next(folder.glob("*.segment")).read_bytes()
-        log = next(folder.glob("*.log")).read_bytes()
-        assert len(listed) == 1, manifest
-        put("index", "built", struct.pack("<HH", len(manifest), len(segment)) + manifest.encode() + segment + log)
+    subprocess.run([program, OUT / "index"], check=True)
 
 
 def filters():
@@ -83,12 +72,40 @@ def pictures():
     ]:
         put("pictures", f"{name}.svg", svg(f'<filter id="f">{one}</filter>' + rect.format('id="r" filter="url(#f)"')))
     put("pictures", "text.svg", svg('<g opacity=".5"><use href="#u"/><path id="u" d="M1 1L9 9Q3 4 5 6z"/></g>'))
-    put("pictures", "gif", b"GIF89a\x02\0\x02\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\x02\0\x02\0\0\x02\x02\x84Q\0;")
-    put("pictures", "bmp", b"BM" + struct.pack("<IIIIiiHHIIiiII", 70, 0, 54, 40, 2, 2, 1, 24, 0, 16, 0, 0, 0, 0) + b"\xff" * 16)
-    put("pictures", "jpg", b"\xff\xd8\xff\xe0\0\x10JFIF\0\x01\x01\0\0\x01\0\x01\0\0")
-    put("pictures", "webp", b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f\x01\x40\0\0\0\0\0\0\0\0\0\0")
-    put("pictures", "tiff", b"II*\0\x08\0\0\0\x01\0\0\x01\x03\0\x01\0\0\0\x02\0\0\0\0\0\0\0")
-    import zlib
+    picture = Image.new("RGB", (24, 17))
+    picture.putdata([(x * 10, y * 15, x * y % 256) for y in range(17) for x in range(24)])
+    clear = picture.convert("RGBA")
+    clear.putalpha(picture.convert("L"))
+    turned = Image.Exif()
+    turned[0x112] = 6
+    for name, image, options in [
+        ("jpg", picture, {"format": "JPEG", "quality": 60}),
+        ("progressive.jpg", picture, {"format": "JPEG", "progressive": True}),
+        ("grey.jpg", picture.convert("L"), {"format": "JPEG"}),
+        ("cmyk.jpg", picture.convert("CMYK"), {"format": "JPEG"}),
+        ("turned.jpg", picture, {"format": "JPEG", "exif": turned}),
+        ("restarts.jpg", picture, {"format": "JPEG", "restart_marker_blocks": 2, "subsampling": 2}),
+        ("rgb.png", picture, {"format": "PNG"}),
+        ("palette.png", picture.quantize(16), {"format": "PNG", "transparency": 3}),
+        ("rgba.png", clear, {"format": "PNG"}),
+        ("16.png", picture.convert("I;16"), {"format": "PNG"}),
+        ("gif", picture, {"format": "GIF"}),
+        ("frames.gif", picture, {"format": "GIF", "save_all": True, "append_images": [picture.rotate(90)]}),
+        ("lossy.webp", picture, {"format": "WEBP", "quality": 40}),
+        ("lossless.webp", clear, {"format": "WEBP", "lossless": True}),
+        ("frames.webp", clear, {"format": "WEBP", "save_all": True, "append_images": [clear.rotate(90)]}),
+        ("bmp", picture, {"format": "BMP"}),
+        ("palette.bmp", picture.quantize(16), {"format": "BMP"}),
+        ("tiff", picture, {"format": "TIFF"}),
+        ("lzw.tiff", picture, {"format": "TIFF", "compression": "tiff_lzw"}),
+        ("deflate.tiff", clear, {"format": "TIFF", "compression": "tiff_adobe_deflate"}),
+        ("jpeg.tiff", picture, {"format": "TIFF", "compression": "jpeg"}),
+        ("fax.tiff", picture.convert("1"), {"format": "TIFF", "compression": "group4"}),
+        ("packbits.tiff", picture.convert("L"), {"format": "TIFF", "compression": "packbits"}),
+    ]:
+        packed = io.BytesIO()
+        image.save(packed, **options)
+        put("pictures", name, packed.getvalue())
 
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -96,7 +113,7 @@ def pictures():
     png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 2, 8, 2, 0, 0, 0))
     png += chunk(b"iCCP", b"x\0\0" + zlib.compress(b"\0" * 100))
     png += chunk(b"IDAT", zlib.compress(b"\0abcdef" * 2)) + chunk(b"IEND", b"")
-    put("pictures", "png", png)
+    put("pictures", "profile.png", png)
     return png
 
 
@@ -107,10 +124,6 @@ def readers(png):
             put("readers", path.name, bytes([kinds[path.suffix]]) + path.read_bytes())
     put("readers", "tsv", b"\4id\ttext\tlabel\na\tcat\tx\nb\tdog\ty\n")
     put("readers", "jsonl", b'\5{"id":"a","text":"cat","label":["x"]}\n{"id":2,"text":"dog","label":"y"}\n')
-    import io
-    import tarfile
-    import zipfile
-
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("cats/a.png", png)

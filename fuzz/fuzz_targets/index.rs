@@ -1,5 +1,5 @@
 //! An index folder: manifest, one segment, the log. The input is the content of the three files; the
-//! checksums of the segment are corrected, so that its sections are read. Reading, searching, verifying,
+//! checksums are corrected, so that the contents are read. Reading, searching, verifying,
 //! exporting, compacting and rescuing end without a panic, and what verifies can be read.
 
 #![no_main]
@@ -7,7 +7,7 @@
 use crosshash_codes::Codes;
 use crosshash_codes::index::Query;
 use crosshash_codes::segments::{self, Snapshot, Writer};
-use crosshash_fuzz::{folder, with_checksums};
+use crosshash_fuzz::{folder, with_checksums, with_log_checksums};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -17,8 +17,9 @@ fuzz_target!(|data: &[u8]| {
         |at: usize| usize::from(u16::from_le_bytes([lengths[at], lengths[at + 1]]));
     let Some((manifest, rest)) = rest.split_at_checked(length(0)) else { return };
     let Some((segment, log)) = rest.split_at_checked(length(2)) else { return };
-    let mut segment = segment.to_vec();
+    let (mut segment, mut log) = (segment.to_vec(), log.to_vec());
     with_checksums(&mut segment);
+    with_log_checksums(&mut log);
     // the manifest lists the size of the segment, and is followed by its own checksum
     let text = String::from_utf8_lossy(manifest);
     let line = text
@@ -31,7 +32,7 @@ fuzz_target!(|data: &[u8]| {
     let files: [(&str, &[u8]); 3] = [
         ("manifest", manifest.as_bytes()),
         ("00000002.segment", &segment),
-        ("00000003.log", log),
+        ("00000003.log", &log),
     ];
     let dir = folder(&files);
     let sound = segments::verify(dir.path())

@@ -40,3 +40,33 @@ pub fn with_checksums(bytes: &mut [u8]) {
     let sum = xxhash_rust::xxh3::xxh3_64(&bytes[..end]).to_le_bytes();
     bytes[end..end + 8].copy_from_slice(&sum);
 }
+
+/// Corrects the checksums of the log of an index (`segments/log.rs` of crosshash-codes): those of its
+/// header and of the records that follow each other.
+pub fn with_log_checksums(bytes: &mut [u8]) {
+    const HEADER: usize = 48;
+    const HEAD: usize = 40;
+    const CONFIRMATION: usize = 16;
+    if bytes.len() < HEADER {
+        return;
+    }
+    let word = |bytes: &[u8], at: usize| {
+        let part = bytes.get(at..at + 8).and_then(|part| part.try_into().ok());
+        part.map(u64::from_le_bytes)
+    };
+    let salt = word(bytes, 32).unwrap_or(0);
+    let sum = xxhash_rust::xxh3::xxh3_64(&bytes[..40]).to_le_bytes();
+    bytes[40..48].copy_from_slice(&sum);
+    let mut at = HEADER;
+    while let Some(length) = word(bytes, at + 8) {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let padded = length.checked_next_multiple_of(8);
+        let Some(end) = padded.and_then(|length| (at + HEAD).checked_add(length)) else { return };
+        let Some(body) = bytes.get(at + HEAD..end) else { return };
+        let sum = xxhash_rust::xxh3::xxh3_64_with_seed(body, salt).to_le_bytes();
+        bytes[at + 24..at + 32].copy_from_slice(&sum);
+        let sum = xxhash_rust::xxh3::xxh3_64_with_seed(&bytes[at..at + 32], salt).to_le_bytes();
+        bytes[at + 32..at + 40].copy_from_slice(&sum);
+        at = end + CONFIRMATION;
+    }
+}

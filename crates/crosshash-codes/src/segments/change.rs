@@ -48,6 +48,13 @@ impl Snapshot {
             ));
         }
         match &items.labels {
+            Some(labels) if labels.classes() > manifest.max_labels() => {
+                Err(Error::content(format!(
+                    "{} labels; an index has at most {} without names",
+                    labels.classes(),
+                    manifest.max_labels()
+                )))
+            }
             Some(labels)
                 if labels.classes() > manifest.classes
                     && !manifest.label_names.is_empty() =>

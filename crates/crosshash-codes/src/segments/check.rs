@@ -56,7 +56,7 @@ pub fn verify(folder: &Path) -> Result<Vec<PartState>> {
     let check = || -> Result<()> {
         let first = manifest.commit.saturating_add(1);
         for body in log::read(folder, manifest.log, bits, first)?.records {
-            Change::decode(bits, manifest.outputs.is_some(), &body)?;
+            Change::decode(&manifest, &body)?;
         }
         Ok(())
     };

@@ -14,6 +14,10 @@ use crate::{Bits, Error, Result};
 const NAME: &str = "manifest";
 const FORMAT: &str = "crosshash index";
 const VERSION: u32 = 2;
+/// Maximum number of labels without names.
+const MAX_LABELS: usize = 1 << 20;
+/// Commits and files are counted up to here, so that counting on never overflows.
+const MAX_COUNT: u64 = u64::MAX / 2;
 
 /// The kind of ids of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,7 +131,32 @@ impl Manifest {
                  the index again"
             )));
         }
-        serde_json::from_str(line).map_err(|err| damaged(&err.to_string()))
+        let manifest: Manifest =
+            serde_json::from_str(line).map_err(|err| damaged(&err.to_string()))?;
+        manifest.check().map_err(damaged)?;
+        Ok(manifest)
+    }
+
+    /// What everything else relies on: counters that can go on, files that no new one replaces, and
+    /// label counts that fit into memory.
+    fn check(&self) -> std::result::Result<(), &'static str> {
+        let ascending = self.segments.is_sorted_by(|a, b| a.number < b.number);
+        let largest = self.segments.last().map_or(0, |segment| segment.number);
+        if !ascending || largest.max(self.log) >= self.next_file {
+            return Err("its files are not numbered in order");
+        }
+        if self.commit.max(self.next_file) > MAX_COUNT {
+            return Err("its counters are too large");
+        }
+        if self.classes > self.max_labels() {
+            return Err("it has too many labels");
+        }
+        Ok(())
+    }
+
+    /// Maximum number of labels of items.
+    pub(crate) fn max_labels(&self) -> usize {
+        self.label_names.len().max(MAX_LABELS)
     }
 
     /// Commits: readers that open the folder from now on find this.

@@ -18,6 +18,7 @@
 use std::sync::Arc;
 
 use super::batch::ItemBatch;
+use super::manifest::Manifest;
 use crate::format::{Id, Ids};
 use crate::{Bits, Codes, Error, Labels, Outputs, Result};
 
@@ -93,11 +94,12 @@ impl Change {
         Ok(out)
     }
 
-    /// The commit of a record; `outputs` is whether the index stores outputs.
-    pub(crate) fn decode(bits: Bits, outputs: bool, body: &[u8]) -> Result<Change> {
+    /// The commit of a record of the log of an index.
+    pub(crate) fn decode(manifest: &Manifest, body: &[u8]) -> Result<Change> {
+        let bits = Bits::new(manifest.bits)?;
         let mut from = Reader { rest: body };
-        let mut change = from.change(bits)?;
-        if outputs {
+        let mut change = from.change(bits, manifest.max_labels())?;
+        if manifest.outputs.is_some() {
             let bytes = from.bytes(change.items.len() * bits.get())?;
             let values = bytemuck::cast_slice::<u8, i8>(bytes).to_vec();
             change.items.outputs = Some(Outputs::from_bytes(bits, values)?);
@@ -148,8 +150,11 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn change(&mut self, bits: Bits) -> Result<Change> {
+    fn change(&mut self, bits: Bits, max_labels: usize) -> Result<Change> {
         let classes = usize::try_from(self.u64()?).map_err(|_| corrupt())?;
+        if classes > max_labels {
+            return Err(corrupt()); // a row of labels takes memory by their number
+        }
         let next_id = self.u64()?;
         let names = self.bytes(1)? == [1];
         let (n, gone) = (self.u32()? as usize, self.u32()? as usize);

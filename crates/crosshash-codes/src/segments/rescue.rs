@@ -59,7 +59,8 @@ pub fn rescue(from: &Path, to: &Path) -> Result<Rescued> {
                 open.push(segment);
             }
             Err(err) => {
-                rescued.lost += usize::try_from(listed.rows).unwrap_or(usize::MAX);
+                let rows = usize::try_from(listed.rows).unwrap_or(usize::MAX);
+                rescued.lost = rescued.lost.saturating_add(rows);
                 rescued.damage.push(err.to_string());
             }
         }
@@ -68,11 +69,13 @@ pub fn rescue(from: &Path, to: &Path) -> Result<Rescued> {
     let (records, fault) = log::read_healthy(from, manifest.log, bits, first);
     rescued.damage.extend(fault.map(|err| err.to_string()));
     for body in records {
-        match Change::decode(bits, outputs, &body) {
-            Ok(Change { items, deleted, .. }) => {
-                writer.delete(&deleted)?;
-                writer.upsert(items)?;
-            }
+        let applied = Change::decode(&manifest, &body).and_then(|change| {
+            writer.delete(&change.deleted)?;
+            writer.upsert(change.items)
+        });
+        match applied {
+            Ok(_) => {}
+            Err(err @ Error::Io(_)) => return Err(err), // of the new index
             Err(err) => {
                 rescued.damage.push(err.at(&log::path(from, manifest.log)).to_string());
                 break; // later changes may depend on it

@@ -133,10 +133,12 @@ impl Snapshot {
         let mut snapshot = Self::of_segments(folder, manifest, &[])?;
         let path = log::path(folder, snapshot.manifest.log);
         for body in &contents.records {
-            let outputs = snapshot.has_outputs();
-            let change =
-                Change::decode(bits, outputs, body).map_err(|err| err.at(&path))?;
-            snapshot = snapshot.with(change)?;
+            let next = || -> Result<Snapshot> {
+                let change = Change::decode(&snapshot.manifest, body)?;
+                snapshot.check(&change.items)?;
+                snapshot.with(change)
+            };
+            snapshot = next().map_err(|err| err.at(&path))?;
         }
         Ok((snapshot, contents))
     }
@@ -486,7 +488,7 @@ impl Snapshot {
         let mut manifest = self.manifest.clone();
         manifest.commit += 1;
         manifest.classes = manifest.classes.max(change.classes);
-        manifest.next_id = change.next_id;
+        manifest.next_id = manifest.next_id.max(change.next_id);
         if !change.items.is_empty() {
             manifest.ids = Some(kind_of(change.items.ids.as_ref()));
         }

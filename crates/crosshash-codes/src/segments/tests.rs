@@ -3,12 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::log::{self, Log};
+use super::manifest::Manifest;
+use super::record::Change;
 use super::writer::LOG_ITEMS;
-use super::{Snapshot, Writer};
+use super::{ItemBatch, Snapshot, Writer, rescue, verify};
 use crate::format::{CodeFile, Id, Ids};
 use crate::index::Query;
 use crate::write::cut;
-use crate::{Bits, Codes, Result};
+use crate::{Bits, Codes, Labels, Result};
 
 type State = BTreeMap<u64, u64>;
 
@@ -193,4 +198,90 @@ fn errors_suggest_a_remedy() {
     more.ids = None;
     let err = writer.insert(&more).unwrap_err().to_string();
     assert_eq!(err, "the largest id is taken; give the new items ids of their own");
+}
+
+/// Records with right checksums that no writer wrote: too many labels, ids that occur twice or are of
+/// the other kind. They are refused before memory is allocated, and a rescue keeps what is before them.
+#[test]
+fn crafted_records_are_rejected() {
+    let bits = Bits::new(64).unwrap();
+    let batch = |ids: Ids| ItemBatch {
+        ids: Some(ids),
+        ..ItemBatch::new(Codes::from_words(bits, vec![5, 6]).unwrap())
+    };
+    let change = |items: ItemBatch, classes: usize| {
+        let change = Change { items, deleted: Vec::new(), classes, next_id: 0 };
+        change.encode().unwrap()
+    };
+    let many = |classes: usize| change(batch(Ids::Numbers(vec![8, 9])), classes);
+    let crafted = [
+        many(usize::MAX),
+        many(1 << 40),
+        many((1 << 20) + 1),
+        change(batch(Ids::Numbers(vec![7, 7])), 0),
+        change(batch(Ids::Names(vec!["a".into(), "b".into()])), 0),
+    ];
+    for (nth, body) in crafted.iter().enumerate() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("index");
+        let mut writer = Writer::create(&folder, bits, &[]).unwrap();
+        writer.insert(items(&[(1, 10), (2, 20)])).unwrap();
+        drop(writer);
+        let contents = log::read(&folder, 1, bits, 1).unwrap();
+        Log::open(&folder, 1, &contents).unwrap().append(2, body).unwrap();
+        assert!(Snapshot::open(&folder).is_err(), "record {nth}");
+        assert!(Writer::open(&folder).is_err(), "record {nth}");
+        let states = verify(&folder).unwrap();
+        assert!(states.iter().any(|state| state.fault.is_some()), "record {nth}");
+        let rescued = rescue(&folder, &dir.path().join("new")).unwrap();
+        assert_eq!((rescued.items, rescued.damage.len()), (2, 1), "record {nth}");
+    }
+    // the most labels without names
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = Writer::create(dir.path(), bits, &[]).unwrap();
+    for (classes, fits) in [((1 << 20) + 1, false), (1 << 20, true)] {
+        let labels = Labels::from_indices(classes, [[3], [4]]).unwrap();
+        let items =
+            ItemBatch { labels: Some(labels), ..batch(Ids::Numbers(vec![1, 2])) };
+        assert_eq!(writer.insert(items).is_ok(), fits, "{classes}");
+    }
+    drop(writer);
+    assert_eq!(Snapshot::open(dir.path()).unwrap().len(), 2);
+}
+
+/// Manifests with a right checksum and numbers that no writer wrote.
+#[test]
+fn crafted_manifests_are_rejected() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut writer = Writer::create(dir.path(), Bits::new(64).unwrap(), &[]).unwrap();
+    writer.insert(items(&[(1, 10), (2, 20)])).unwrap();
+    writer.flush().unwrap();
+    drop(writer);
+    let path = dir.path().join("manifest");
+    let text = fs_err::read_to_string(&path).unwrap();
+    let line = text.lines().next().unwrap();
+    let sound: serde_json::Value = serde_json::from_str(line).unwrap();
+    let twice = serde_json::json!([sound["segments"][0], sound["segments"][0]]);
+    for (name, value) in [
+        ("commit", u64::MAX.into()),
+        ("next_file", u64::MAX.into()),
+        ("next_file", sound["segments"][0]["number"].clone()),
+        ("classes", (u64::MAX / 2).into()),
+        ("segments", twice),
+        ("bits", 0.into()),
+        ("bits", u64::MAX.into()),
+        ("log", u64::MAX.into()),
+    ] {
+        let mut crafted = sound.clone();
+        crafted[name] = value;
+        let line = crafted.to_string();
+        let sum = xxh3_64(line.as_bytes());
+        fs_err::write(&path, format!("{line}\n{sum:016x}\n")).unwrap();
+        assert!(Snapshot::open(dir.path()).is_err(), "{line}");
+        assert!(Writer::open(dir.path()).is_err(), "{line}");
+        assert!(rescue(dir.path(), &dir.path().join("new")).is_err(), "{line}");
+    }
+    fs_err::write(&path, &text).unwrap();
+    assert!(Manifest::read(dir.path()).is_ok());
+    assert_eq!(state(dir.path()).len(), 2);
 }
