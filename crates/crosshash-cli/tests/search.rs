@@ -71,6 +71,7 @@ fn an_index_is_built_changed_searched_and_exported() {
         "tree",
         "tree-compact",
         "mih-distinct",
+        "mih-distinct-compact",
     ] {
         assert_eq!(hits(&index, &query, &["--index", kind]), all, "{kind}");
     }
@@ -165,7 +166,7 @@ fn errors_exit_with_2_and_suggest_a_remedy() {
     let err = refused(&["search", &index, "--codes", &query, "--index", "hnsw"]);
     assert!(
         err.contains(
-            "try one of: scan, mih-lean, mih, cluster-lists, tree, tree-compact, mih-distinct, auto"
+            "try one of: scan, mih-lean, mih, cluster-lists, tree, tree-compact, mih-distinct, mih-distinct-compact, auto"
         ),
         "{err}"
     );

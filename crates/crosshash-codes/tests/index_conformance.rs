@@ -110,6 +110,12 @@ fn learned_codes_and_duplicates() {
                 Query { allowed: Some(&few), ..nearest(10) },
                 Query { allowed: Some(&many), ..nearest(10) },
                 Query { allowed: Some(&many), skip: 5, ..Query::within(3) },
+                Query { ties: true, ..nearest(10) },
+                Query { ties: true, ..nearest(1000) },
+                Query { ties: true, skip: 7, ..nearest(20) },
+                Query { ties: true, allowed: Some(&many), ..nearest(10) },
+                Query { ties: true, radius: Some(3), ..nearest(100) },
+                Query { skip: 900, ..nearest(1000) },
             ],
         );
     }
@@ -281,6 +287,6 @@ fn empty_indexes_and_misfits() {
     let err = build("hnsw", empty, &|_| ()).err().unwrap();
     assert_eq!(
         err.to_string(),
-        "no index named \"hnsw\"; try one of: scan, mih-lean, mih, cluster-lists, tree, tree-compact, mih-distinct, auto"
+        "no index named \"hnsw\"; try one of: scan, mih-lean, mih, cluster-lists, tree, tree-compact, mih-distinct, mih-distinct-compact, auto"
     );
 }

@@ -3,7 +3,7 @@
 //! All are exact; they differ in time and memory. Three structures are considered, in this order, each
 //! only if it fits into the memory limit:
 //!
-//! 1. hash tables of the different codes (`mih_distinct.rs`) or, where these do not fit, the bit tree
+//! 1. hash tables of the different codes (`mih_distinct`) or, where these do not fit, the bit tree
 //!    (`tree`), if the codes are compressible as learned codes are: in a tree of a
 //!    sample, the codes of a leaf agree in a third of the bits ([`BitTree::suits`]);
 //! 2. cluster lists (`cluster_lists.rs`), if the codes are clustered;
@@ -30,7 +30,8 @@ use rayon::prelude::*;
 
 use super::mih::Progressed;
 use super::{
-    BitTree, ClusterLists, Form, Hit, Index, LeafForm, Mih, MihDistinct, Query, Scan,
+    BitTree, BucketForm, ClusterLists, Form, Hit, Index, LeafForm, Mih, MihDistinct, Query,
+    Scan,
 };
 use crate::{Codes, Result};
 
@@ -57,8 +58,6 @@ const HASHED_BITS: usize = 64;
 const COMPARISONS: usize = 1 << 33;
 /// Lists that compare more than one in this number of codes are no better than a scan.
 const PART: usize = 16;
-/// If less than one item in this number is allowed, allowed items are compared one by one.
-const SPARSE: usize = 64;
 /// Lists are skipped while they leave more than this share of queries unanswered.
 const VAIN: f64 = 0.3;
 
@@ -94,7 +93,7 @@ impl Engine {
 
     fn name(&self) -> &'static str {
         match self {
-            Engine::Distinct(_) => "mih-distinct",
+            Engine::Distinct(mih) => mih.name(),
             Engine::Tree(_) => "tree",
             Engine::Mih(_) => "mih",
             Engine::None => "none",
@@ -261,9 +260,11 @@ fn fitting(
         return Ok(None);
     }
     if codes.bits().get() <= HASHED_BITS {
-        let mih = MihDistinct::new(codes.clone(), progress)?;
-        if mih.extra_bytes() <= room {
-            return Ok(Some(Engine::Distinct(Box::new(mih))));
+        for form in [BucketForm::Fast, BucketForm::Compact] {
+            let mih = MihDistinct::new(codes.clone(), form, progress)?;
+            if mih.extra_bytes() <= room {
+                return Ok(Some(Engine::Distinct(Box::new(mih))));
+            }
         }
     }
     for form in [LeafForm::Fast, LeafForm::Compact] {
@@ -496,7 +497,7 @@ impl Index for Auto {
         let Some(hashed) = &self.hashed else {
             return self.scan.search(queries, query, progress);
         };
-        if query.allowed.is_some_and(|items| items.count() < items.len() / SPARSE) {
+        if query.allows_few() {
             return self.scan.search(queries, query, progress);
         }
         if queries.len() == 1 {

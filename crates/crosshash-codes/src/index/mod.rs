@@ -14,6 +14,7 @@ mod mih;
 mod mih_distinct;
 mod rank;
 mod scan;
+mod scratch;
 mod substrings;
 mod top;
 mod tree;
@@ -27,13 +28,16 @@ pub use filter::{
 };
 pub use items::ItemSet;
 pub use mih::{Form, Mih};
-pub use mih_distinct::MihDistinct;
+pub use mih_distinct::{BucketForm, MihDistinct};
 pub use rank::Rank;
 pub(crate) use rank::Scorer;
 pub use scan::Scan;
 pub use tree::{BitTree, LeafForm};
 
 use crate::{Bits, Codes, Error, Result};
+
+/// If less than one item in this number is allowed, allowed items are compared one by one.
+const SPARSE: usize = 64;
 
 /// One hit: an item and its distance from the query. Orders by distance, then by item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,6 +84,11 @@ impl<'a> Query<'a> {
     fn below(&self, codes: &Codes) -> u32 {
         let farthest = u32::try_from(codes.bits().get()).unwrap_or(u32::MAX);
         self.radius.unwrap_or(farthest).min(farthest) + 1
+    }
+
+    /// Whether so few items are allowed that they are compared one by one.
+    fn allows_few(&self) -> bool {
+        self.allowed.is_some_and(|items| items.count() < items.len() / SPARSE)
     }
 
     fn allows(&self, item: u32) -> bool {
@@ -197,7 +206,16 @@ pub const INDEXES: &[Kind] = &[
     Kind {
         name: "mih-distinct",
         about: "multi-index hashing of the different codes, for learned codes: about twice the codes more",
-        build: |codes, progress| Ok(Box::new(MihDistinct::new(codes, progress)?)),
+        build: |codes, progress| {
+            Ok(Box::new(MihDistinct::new(codes, BucketForm::Fast, progress)?))
+        },
+    },
+    Kind {
+        name: "mih-distinct-compact",
+        about: "the same with fewer tables: less than the size of the codes more",
+        build: |codes, progress| {
+            Ok(Box::new(MihDistinct::new(codes, BucketForm::Compact, progress)?))
+        },
     },
     Kind {
         name: "auto",

@@ -41,8 +41,6 @@ const FEW_QUERIES: usize = 3;
 const AHEAD_QUERIES: usize = 16;
 /// Minimum number of words of the database per thread.
 const PART_WORDS: usize = 1 << 15;
-/// If less than one item in this number is allowed, allowed items are visited one by one.
-const SPARSE: usize = 64;
 
 /// Visits every code.
 pub struct Scan {
@@ -183,9 +181,7 @@ impl Scan {
         query: &Query<'_>,
         range: Range<usize>,
     ) -> Vec<Vec<u64>> {
-        if let Some(items) = query.allowed
-            && items.count() < items.len() / SPARSE
-        {
+        if query.allows_few() {
             return self.listed(queries, tile, known, query, range);
         }
         let width = self.codes.bits().words();

@@ -179,11 +179,13 @@ impl Unordered {
         &mut self,
         query: &Query<'_>,
         distance: u32,
-        items: &[u32],
+        items: impl Iterator<Item = u32>,
         n: usize,
     ) -> bool {
         let mut left = if query.ties { usize::MAX } else { query.depth() };
-        for &item in items {
+        let mut any = false;
+        for item in items {
+            any = true;
             if item as usize >= n {
                 return false;
             }
@@ -194,7 +196,7 @@ impl Unordered {
                 left -= 1;
             }
         }
-        !items.is_empty()
+        any
     }
 
     pub(super) fn into_keys(self) -> Vec<u64> {

@@ -38,6 +38,7 @@ use rayon::prelude::*;
 use self::file::Array;
 use self::leaf::Leaf;
 use super::mih::Progressed;
+use super::scratch::with_scratch;
 use super::top::Unordered;
 use super::{Hit, Index, Query, Scan, check_count};
 use crate::kernel::Kernel;
@@ -48,8 +49,6 @@ use crate::{Codes, Error, Result};
 const AHEAD: usize = 4;
 /// Cost of a node or leaf that is visited, in compared codes.
 const VISIT: usize = 32;
-/// If less than one item in this number is allowed, allowed items are compared one by one.
-const SPARSE: usize = 64;
 
 /// Codes of which a first tree is built, to find out whether it pays to build all of it.
 const SAMPLE: usize = 1 << 14;
@@ -186,10 +185,7 @@ impl BitTree {
 
     /// The hits of one query, unless the work would exceed `budget`.
     pub(super) fn one(&self, code: &[u64], query: &Query<'_>, budget: usize) -> Progressed {
-        SCRATCH.with(|scratch| match scratch.try_borrow_mut() {
-            Ok(mut scratch) => self.visit(code, query, budget, &mut scratch),
-            Err(_) => self.visit(code, query, budget, &mut Scratch::default()),
-        })
+        with_scratch(&SCRATCH, |scratch| self.visit(code, query, budget, scratch))
     }
 
     fn visit(
@@ -295,7 +291,7 @@ impl BitTree {
             let (distance, nth) = unkey(at);
             let distance = agreed + distance;
             if distance < top.below() {
-                let items = leaf.items_of(nth as usize);
+                let items = leaf.items_of(nth as usize).iter().copied();
                 if !top.offer_all(query, distance, items, codes.len()) {
                     self.damaged.store(true, Ordering::Relaxed);
                 }
@@ -317,7 +313,7 @@ impl Index for BitTree {
         progress: &(dyn Fn(usize) + Sync),
     ) -> Result<Vec<Vec<Hit>>> {
         query.check(self.codes(), queries)?;
-        if query.allowed.is_some_and(|items| items.count() < items.len() / SPARSE) {
+        if query.allows_few() {
             return self.scan.search(queries, query, progress);
         }
         let done = AtomicUsize::new(0);

@@ -4,7 +4,7 @@
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::ops::Range;
 
-use super::nodes::{self, Nodes};
+use super::nodes::{self, Nodes, Values};
 use super::{Held, Planes, Step, portable};
 
 pub(super) fn threshold_listed(
@@ -53,6 +53,16 @@ fn met(query: &[u64], held: Held<'_>, step: Step<'_>, found: &mut Vec<u64>) {
     }
 }
 
+pub(super) fn occupied(values: Values<'_>, own: u32, ones: u32, out: &mut Vec<u32>) {
+    // SAFETY: the kernels that come here are offered only where AVX2 and POPCNT exist.
+    unsafe { found(values, own, ones, out) }
+}
+
+#[target_feature(enable = "avx2,popcnt,bmi2")]
+fn found(values: Values<'_>, own: u32, ones: u32, out: &mut Vec<u32>) {
+    nodes::occupied(values, own, ones, out);
+}
+
 pub(super) fn fetch(width: usize, planes: Planes<'_>, ranges: &[Range<u32>]) {
     for range in ranges {
         for w in 0..width {
@@ -76,7 +86,7 @@ pub(super) fn fetch_words(words: &[u64], at: usize) {
     }
 }
 
-pub(super) fn fetch_lanes(lanes: &[u32], at: usize) {
+pub(super) fn fetch_lanes<T>(lanes: &[T], at: usize) {
     let line = lanes.as_ptr().wrapping_add(at);
     // SAFETY: a prefetch of any address is harmless, and every x86-64 has it.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) }

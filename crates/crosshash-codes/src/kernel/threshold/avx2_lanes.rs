@@ -7,7 +7,7 @@ use std::arch::x86_64::*;
 use std::ops::Range;
 
 use super::key;
-use super::nodes::LANES;
+use super::nodes::{LANES, Lanes};
 use crate::kernel::avx2::ones_of_bytes;
 
 /// Lanes of 16 bits in a vector.
@@ -49,31 +49,57 @@ fn run16(query: u16, lanes: &[u16], below: u32, out: &mut Vec<u64>) {
     }
 }
 
-/// The caller has checked that the ranges lie inside `lanes` with [`LANES`] more behind them.
 #[inline]
-pub(super) fn lanes32_in(
+pub(super) fn lanes_in(
     query: u32,
-    lanes: &[u32],
+    lanes: Lanes<'_>,
     ranges: &[Range<u32>],
     below: u32,
     out: &mut Vec<u64>,
 ) {
     // SAFETY: the kernels that come here are offered only where AVX2 and POPCNT exist.
-    unsafe { run32(query, lanes, ranges, below, out) }
+    unsafe { run_in(query, lanes, ranges, below, out) }
 }
 
 #[target_feature(enable = "avx2,popcnt")]
-#[expect(clippy::cast_possible_truncation, reason = "positions fit the range's type")]
-fn run32(query: u32, lanes: &[u32], ranges: &[Range<u32>], below: u32, out: &mut Vec<u64>) {
+fn run_in(
+    query: u32,
+    lanes: Lanes<'_>,
+    ranges: &[Range<u32>],
+    below: u32,
+    out: &mut Vec<u64>,
+) {
+    match lanes {
+        Lanes::Short(lanes) => eights(query, ranges, below, out, |at| {
+            let vector = &lanes[at..][..LANES];
+            // SAFETY: 16 bytes are there; the load is unaligned.
+            _mm256_cvtepu16_epi32(unsafe { _mm_loadu_si128(vector.as_ptr().cast()) })
+        }),
+        Lanes::Long(lanes) => eights(query, ranges, below, out, |at| {
+            let vector = &lanes[at..][..LANES];
+            // SAFETY: 32 bytes are there; the load is unaligned.
+            unsafe { _mm256_loadu_si256(vector.as_ptr().cast()) }
+        }),
+    }
+}
+
+/// Eight lanes at a time; `load` widens them to 32 bits.
+#[inline]
+#[target_feature(enable = "avx2,popcnt")]
+#[expect(clippy::cast_possible_truncation, reason = "eight lanes")]
+fn eights(
+    query: u32,
+    ranges: &[Range<u32>],
+    below: u32,
+    out: &mut Vec<u64>,
+    load: impl Fn(usize) -> __m256i,
+) {
     let same = _mm256_set1_epi32(query.cast_signed());
     let limit = _mm256_set1_epi32(below.min(33).cast_signed());
     for range in ranges {
         let mut start = range.start;
         while start < range.end {
-            let vector = &lanes[start as usize..][..LANES];
-            // SAFETY: 32 bytes are there; the load is unaligned.
-            let codes = unsafe { _mm256_loadu_si256(vector.as_ptr().cast()) };
-            let bytes = ones_of_bytes(_mm256_xor_si256(codes, same));
+            let bytes = ones_of_bytes(_mm256_xor_si256(load(start as usize), same));
             let pairs = _mm256_maddubs_epi16(bytes, _mm256_set1_epi8(1));
             let ones = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
             let near = _mm256_castsi256_ps(_mm256_cmpgt_epi32(limit, ones));
@@ -82,11 +108,15 @@ fn run32(query: u32, lanes: &[u32], ranges: &[Range<u32>], below: u32, out: &mut
             if left < LANES as u32 {
                 mask &= (1 << left) - 1;
             }
-            while mask != 0 {
-                let nth = mask.trailing_zeros();
-                let ones = (vector[nth as usize] ^ query).count_ones();
-                out.push(key(ones, start + nth));
-                mask &= mask - 1;
+            if mask != 0 {
+                let mut counts = [0_u32; LANES];
+                // SAFETY: 32 bytes are there; the store is unaligned.
+                unsafe { _mm256_storeu_si256(counts.as_mut_ptr().cast(), ones) };
+                while mask != 0 {
+                    let nth = mask.trailing_zeros();
+                    out.push(key(counts[nth as usize % LANES], start + nth));
+                    mask &= mask - 1;
+                }
             }
             start += LANES as u32;
         }

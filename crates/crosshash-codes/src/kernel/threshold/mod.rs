@@ -20,7 +20,7 @@ mod avx512_nodes;
 mod nodes;
 mod portable;
 
-pub(crate) use nodes::{LANES, Nodes, PADDING};
+pub(crate) use nodes::{LANES, Lanes, Nodes, PADDING, RANKED, Values, combinations};
 
 use std::ops::Range;
 

@@ -17,6 +17,10 @@ use crate::kernel::threshold::key;
 pub(super) const AHEAD: usize = 3;
 /// Lanes of 32 bits that are compared at once; so many unused ones are behind the last.
 pub(crate) const LANES: usize = 8;
+/// Low bits of a value: those of its place in a word of the bitmap.
+const LOW: u32 = 6;
+/// Words of a bitmap that have one rank.
+pub(crate) const RANKED: usize = 4;
 /// Unused radii behind the last node, so that vectors of them can be loaded.
 pub(crate) const PADDING: usize = 8;
 
@@ -31,6 +35,44 @@ pub(crate) struct Nodes<'a> {
     pub(crate) radii: &'a [u16],
     /// The distance between two planes, at least the number of nodes.
     pub(crate) stride: usize,
+}
+
+/// Bits of many codes.
+#[derive(Clone, Copy)]
+pub(crate) enum Lanes<'a> {
+    /// 16 bits of each.
+    Short(&'a [u16]),
+    /// 32 bits of each.
+    Long(&'a [u32]),
+}
+
+/// A set of numbers of `length` bits with their ranks.
+#[derive(Clone, Copy)]
+pub(crate) struct Values<'a> {
+    /// One bit per number.
+    pub(crate) bits: &'a [u64],
+    /// How many numbers are in all words before every [`RANKED`]-th.
+    pub(crate) ranks: &'a [u32],
+    /// Bits of a number.
+    pub(crate) length: u32,
+}
+
+impl Values<'_> {
+    /// The rank of a number, if it is in the set.
+    #[inline(always)]
+    pub(crate) fn rank(&self, value: u32) -> Option<u32> {
+        let (at, bit) = ((value >> LOW) as usize, 1_u64 << (value % 64));
+        let word = self.bits[at];
+        (word & bit != 0).then(|| self.before(at) + (word & (bit - 1)).count_ones())
+    }
+
+    /// How many numbers are in all words before this.
+    #[inline(always)]
+    fn before(&self, at: usize) -> u32 {
+        let first = at - at % RANKED;
+        let words = self.bits[first..at].iter();
+        self.ranks[at / RANKED] + words.map(|word| word.count_ones()).sum::<u32>()
+    }
 }
 
 impl Nodes<'_> {
@@ -94,34 +136,45 @@ impl Kernel {
         }
     }
 
-    /// The same for lanes in `ranges`; the positions are those in `lanes`, which has [`LANES`] more
+    /// The same for lanes in `ranges`; the positions are those in `lanes`, which have [`LANES`] more
     /// behind the last range.
     #[inline]
-    pub(crate) fn lanes32_in(
+    pub(crate) fn lanes_in(
         self,
         query: u32,
-        lanes: &[u32],
+        lanes: Lanes<'_>,
         ranges: &[Range<u32>],
         below: u32,
         out: &mut Vec<u64>,
     ) {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2 => avx2_lanes::lanes32_in(query, lanes, ranges, below, out),
-            _ => {
-                for range in ranges {
-                    let (start, own) = (u64::from(range.start), out.len());
-                    let inside = &lanes[range.start as usize..range.end as usize];
-                    self.lanes32(query, inside, below, out);
-                    out[own..].iter_mut().for_each(|key| *key += start);
-                }
+            Kernel::Avx512 | Kernel::Avx2 => {
+                avx2_lanes::lanes_in(query, lanes, ranges, below, out);
             }
+            _ => lanes_in(query, lanes, ranges, below, out),
+        }
+    }
+
+    /// Appends the rank of every value in the bitmap that differs from `own` in `ones` of its `length` bits.
+    #[inline]
+    pub(crate) fn occupied(
+        self,
+        values: Values<'_>,
+        own: u32,
+        ones: u32,
+        out: &mut Vec<u32>,
+    ) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512 | Kernel::Avx2 => avx2::occupied(values, own, ones, out),
+            _ => occupied(values, own, ones, out),
         }
     }
 
     /// Prefetches the cache line of `lanes[at]`.
     #[inline]
-    pub(crate) fn fetch_lanes(self, lanes: &[u32], at: usize) {
+    pub(crate) fn fetch_lanes<T>(self, lanes: &[T], at: usize) {
         match self {
             #[cfg(target_arch = "x86_64")]
             Kernel::Avx512 | Kernel::Avx2 => avx2::fetch_lanes(lanes, at),
@@ -197,6 +250,103 @@ pub(super) fn lanes32(query: u32, lanes: &[u32], below: u32, out: &mut Vec<u64>)
     }
 }
 
+#[inline(always)]
+pub(super) fn lanes_in(
+    query: u32,
+    lanes: Lanes<'_>,
+    ranges: &[Range<u32>],
+    below: u32,
+    out: &mut Vec<u64>,
+) {
+    for at in ranges.iter().cloned().flatten() {
+        let lane = match lanes {
+            Lanes::Short(lanes) => u32::from(lanes[at as usize]),
+            Lanes::Long(lanes) => lanes[at as usize],
+        };
+        let ones = (lane ^ query).count_ones();
+        if ones < below {
+            out.push(key(ones, at));
+        }
+    }
+}
+
+/// A word of the bitmap answers for all combinations of the lowest bits at once.
+#[inline(always)]
+pub(super) fn occupied(values: Values<'_>, own: u32, ones: u32, out: &mut Vec<u32>) {
+    let low = values.length.min(LOW);
+    let high = values.length - low;
+    let (word, place) = ((own >> LOW) as usize, own % 64);
+    for above in ones.saturating_sub(low)..=ones.min(high) {
+        let wanted = differing(place, ones - above);
+        let mut flips = (1_u64 << above) - 1;
+        for _ in 0..combinations(high, above) {
+            #[expect(clippy::cast_possible_truncation, reason = "less than 2^26 words")]
+            let at = word ^ flips as usize;
+            let bits = values.bits[at];
+            let mut rest = bits & wanted;
+            if rest != 0 {
+                let before = values.before(at);
+                while rest != 0 {
+                    let lower = (rest & rest.wrapping_neg()) - 1;
+                    out.push(before + (bits & lower).count_ones());
+                    rest &= rest - 1;
+                }
+            }
+            flips = next(flips);
+        }
+    }
+}
+
+/// The set of all numbers below 64 that differ from `own` in so many bits.
+#[inline(always)]
+fn differing(own: u32, ones: u32) -> u64 {
+    // the numbers with each count of ones; flipping a bit of all of them exchanges halves of the set
+    const WITH: [u64; 7] = [
+        0x0000_0000_0000_0001,
+        0x0000_0001_0001_0116,
+        0x0001_0116_0116_1668,
+        0x0116_1668_1668_6880,
+        0x1668_6880_6880_8000,
+        0x6880_8000_8000_0000,
+        0x8000_0000_0000_0000,
+    ];
+    const HALVES: [u64; 6] = [
+        0x5555_5555_5555_5555,
+        0x3333_3333_3333_3333,
+        0x0f0f_0f0f_0f0f_0f0f,
+        0x00ff_00ff_00ff_00ff,
+        0x0000_ffff_0000_ffff,
+        0x0000_0000_ffff_ffff,
+    ];
+    let flip = |set: u64, (bit, half): (u32, u64)| {
+        if own >> bit & 1 == 0 {
+            return set;
+        }
+        let by = 1 << bit;
+        (set & half) << by | set >> by & half
+    };
+    (0..).zip(HALVES).fold(WITH[ones as usize], flip)
+}
+
+/// How many numbers of `length` bits have so many ones.
+pub(crate) fn combinations(length: u32, ones: u32) -> usize {
+    if ones > length {
+        return 0;
+    }
+    let (length, ones) = (length as usize, ones as usize);
+    (1..=ones).fold(1, |all, nth| all * (length - nth + 1) / nth)
+}
+
+/// The next larger number with as many ones. Warren, *Hacker's Delight*, 2-1.
+#[inline(always)]
+fn next(flips: u64) -> u64 {
+    if flips == 0 {
+        return 0;
+    }
+    let ripple = flips + (flips & flips.wrapping_neg());
+    ripple | (flips ^ ripple) >> (2 + flips.trailing_zeros())
+}
+
 /// Bit by bit of the mask.
 pub(super) fn extract(word: u64, mask: u64) -> u64 {
     let (mut rest, mut bits, mut at) = (mask, 0, 0);
@@ -257,22 +407,74 @@ mod tests {
                 lanes32(0x5a5a_3c3c, &long, limit, &mut truth);
                 kernel.lanes32(0x5a5a_3c3c, &long, limit, &mut out);
                 prop_assert_eq!(&out, &truth, "{:?}", kernel);
-                let mut padded = long.clone();
-                padded.resize(long.len() + LANES, 0x5a5a_3c3c);
-                out.clear();
-                truth.clear();
-                for range in &ranges {
-                    let before = truth.len();
-                    let inside = &long[range.start as usize..range.end as usize];
-                    lanes32(0x5a5a_3c3c, inside, limit, &mut truth);
-                    truth[before..].iter_mut().for_each(|key| *key += u64::from(range.start));
+                let mut padded = (short[..n].to_vec(), long[..n].to_vec());
+                padded.0.resize(n + LANES, 0x5a5a);
+                padded.1.resize(n + LANES, 0x5a5a_3c3c);
+                let forms =
+                    [(0x5a5a, Lanes::Short(&padded.0)), (0x5a5a_3c3c, Lanes::Long(&padded.1))];
+                for (query, lanes) in forms {
+                    let lane = |i: u32| match lanes {
+                        Lanes::Short(_) => u32::from(short[i as usize]),
+                        Lanes::Long(_) => long[i as usize],
+                    };
+                    let near = |i: u32| {
+                        let ones = (lane(i) ^ query).count_ones();
+                        (ones < limit).then(|| key(ones, i))
+                    };
+                    let truth: Vec<u64> =
+                        ranges.iter().cloned().flatten().filter_map(near).collect();
+                    out.clear();
+                    kernel.lanes_in(query, lanes, &ranges, limit, &mut out);
+                    prop_assert_eq!(&out, &truth, "{:?}", kernel);
                 }
-                kernel.lanes32_in(0x5a5a_3c3c, &padded, &ranges, limit, &mut out);
-                prop_assert_eq!(&out, &truth, "{:?}", kernel);
                 let mask = seed & query[0];
                 prop_assert_eq!(kernel.extract(query[0], mask), extract(query[0], mask));
                 prop_assert_eq!(extract(query[0], u64::MAX), query[0]);
             }
+        }
+    }
+    #[test]
+    fn values_are_enumerated_completely() {
+        let mut state = 5_u64;
+        for length in 1..=12_u32 {
+            let mut word = || {
+                state = state
+                    .wrapping_mul(6364136223846793005)
+                    .wrapping_add(1442695040888963407);
+                (state ^ state >> 31) & (u64::MAX >> 64_u32.saturating_sub(1 << length))
+            };
+            let words = (1_usize << length).div_ceil(64);
+            let sparse: Vec<u64> = (0..words).map(|_| word() & word()).collect();
+            let full = vec![u64::MAX >> 64_u32.saturating_sub(1 << length); words];
+            for bits in [sparse, full] {
+                let mut all = 0;
+                let ranks: Vec<u32> = bits
+                    .chunks(RANKED)
+                    .map(|words| {
+                        let before = all;
+                        all += words.iter().map(|word| word.count_ones()).sum::<u32>();
+                        before
+                    })
+                    .collect();
+                let values = Values { bits: &bits, ranks: &ranks, length };
+                for (own, ones) in (0..1 << length)
+                    .step_by(37)
+                    .flat_map(|own| (0..=length).map(move |ones| (own, ones)))
+                {
+                    let wanted = |value: &u32| (value ^ own).count_ones() == ones;
+                    let within = (0..1_u32 << length).filter(wanted);
+                    let truth: Vec<u32> =
+                        within.clone().filter_map(|value| values.rank(value)).collect();
+                    assert_eq!(within.count(), combinations(length, ones));
+                    for kernel in Kernel::available() {
+                        let mut found = Vec::new();
+                        kernel.occupied(values, own, ones, &mut found);
+                        found.sort_unstable();
+                        assert_eq!(found, truth, "{kernel:?} {length} {own} {ones}");
+                    }
+                }
+            }
+            assert_eq!(combinations(length, length + 1), 0);
         }
     }
 }
