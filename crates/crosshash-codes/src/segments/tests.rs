@@ -241,8 +241,7 @@ fn crafted_records_are_rejected() {
     let mut writer = Writer::create(dir.path(), bits, &[]).unwrap();
     for (classes, fits) in [((1 << 20) + 1, false), (1 << 20, true)] {
         let labels = Labels::from_indices(classes, [[3], [4]]).unwrap();
-        let items =
-            ItemBatch { labels: Some(labels), ..batch(Ids::Numbers(vec![1, 2])) };
+        let items = ItemBatch { labels: Some(labels), ..batch(Ids::Numbers(vec![1, 2])) };
         assert_eq!(writer.insert(items).is_ok(), fits, "{classes}");
     }
     drop(writer);
