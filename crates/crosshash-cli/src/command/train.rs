@@ -55,7 +55,7 @@ pub(crate) struct Args {
     /// Data set: a manifest, a folder with one, or `emoji`.
     pub(crate) data: PathBuf,
 
-    /// Checkpoints of the run; created if it does not exist.
+    /// Folder of the run; created if it does not exist.
     #[arg(long, value_name = "RUN")]
     pub(crate) out: PathBuf,
 
@@ -75,7 +75,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "R")]
     pub(crate) bits: Option<usize>,
 
-    /// Checkpoints of the files that the manifest names [default: the manifest's folder].
+    /// Folder of the files that the manifest names [default: the manifest's folder].
     #[arg(long, value_name = "PATH")]
     pub(crate) root: Option<PathBuf>,
 

@@ -128,8 +128,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = CANDIDATES)]
     candidates: usize,
 
-    /// Search algorithm: scan, mih, mih-lean, mih-distinct, mih-distinct-compact, cluster-lists, tree, tree-compact or auto.
-    /// All return the same results.
+    /// Search algorithm: scan, mih, mih-lean, mih-distinct, mih-distinct-compact, cluster-lists,
+    /// tree, tree-compact or auto. All return the same results.
     #[arg(long, value_name = "KIND", default_value = "auto")]
     index: String,
 
