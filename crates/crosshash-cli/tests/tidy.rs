@@ -103,7 +103,16 @@ const TABLES: [(&str, &str, &[&str]); 7] = [
     (
         "crates/crosshash-codes/src/index",
         "INDEXES",
-        &["distinct", "filter", "huge_vec", "items", "rank", "substrings", "top"],
+        &[
+            "distinct",
+            "filter",
+            "huge_vec",
+            "items",
+            "rank",
+            "scratch",
+            "substrings",
+            "top",
+        ],
     ),
     ("crates/crosshash-codes/src/exchange", "FORMATS", &["ids"]),
     (

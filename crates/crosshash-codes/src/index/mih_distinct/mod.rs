@@ -23,8 +23,8 @@
 //! belong to no substring do not matter for this.
 
 mod lists;
-mod seen;
 mod table;
+mod visited;
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -33,8 +33,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rayon::prelude::*;
 
 use self::lists::Lists;
-use self::seen::Seen;
 use self::table::{Build, LONG, Table, by_value, extract};
+use self::visited::VisitedCodes;
 use super::distinct::Distinct;
 use super::mih::Progressed;
 use super::scratch::with_scratch;
@@ -119,7 +119,7 @@ struct Scratch {
     bounds: Vec<u32>,
     firsts: Vec<u32>,
     near: Vec<u64>,
-    seen: Seen,
+    seen: VisitedCodes,
 }
 
 thread_local! {

@@ -1,28 +1,28 @@
-//! Which codes a query has met.
+//! The codes that a query has visited.
 
 /// References of the codes whose items have been offered, in a hash table.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct VisitedCodes {
     /// References plus one; 0 for none.
     slots: Vec<u32>,
     count: usize,
 }
 
-impl Seen {
+impl VisitedCodes {
     /// Slots at the beginning.
     const FEW: usize = 256;
 
     pub(super) fn clear(&mut self) {
         self.count = 0;
-        self.slots.truncate(Seen::FEW);
+        self.slots.truncate(VisitedCodes::FEW);
         self.slots.fill(0);
-        self.slots.resize(Seen::FEW, 0);
+        self.slots.resize(VisitedCodes::FEW, 0);
     }
 
     /// Whether it is new.
     pub(super) fn insert(&mut self, reference: u32) -> bool {
         if 2 * self.count >= self.slots.len() {
-            let slots = vec![0; 2 * self.slots.len().max(Seen::FEW)];
+            let slots = vec![0; 2 * self.slots.len().max(VisitedCodes::FEW)];
             let before = std::mem::replace(&mut self.slots, slots);
             self.count = 0;
             for slot in before.into_iter().filter(|&slot| slot != 0) {
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn what_was_seen_is_not_new() {
-        let mut seen = Seen::default();
+        let mut seen = VisitedCodes::default();
         for _ in 0..2 {
             seen.clear();
             for (nth, reference) in (0..5000).map(|i| i * 37 % 3001).enumerate() {
