@@ -121,9 +121,13 @@ fn a_column_gives_the_pair_keys() {
 #[test]
 fn contradictions_are_errors() {
     let text = fault(&format!(
-        "{CAPTIONS}labels = {{ from_text = {{ modality = \"text\" }}, column = \"tags\" }}"
+        "{CAPTIONS}labels = {{ from_text = {{ modality = \"text\" }}, column = \"tags\", folder = true }}"
     ));
-    assert!(text.contains("exactly one of column, matrix, folder and from_text"), "{text}");
+    assert!(text.contains("exactly one of column, matrix and folder"), "{text}");
+    let text = fault(&format!(
+        "{CAPTIONS}labels = {{ from_text = {{ modality = \"text\" }}, separator = \";\" }}"
+    ));
+    assert!(text.contains("exactly one of column, matrix and folder"), "{text}");
     let text = fault("modality.t = { captions = [\"a\"], text = \"b\" }");
     assert!(text.contains("exactly one of features, text, captions"), "{text}");
     let text = fault("modality.t = { captions = [\"a\"] }");
@@ -404,6 +408,54 @@ fn labels_are_frequent_words_of_training_texts() {
     let source = FromText { modality: "image".into(), ..source };
     let text = dataset.with_labels_from_text(&split, &source).unwrap_err().to_string();
     assert!(text.contains("modality image has dense features, not texts"), "{text}");
+}
+
+#[test]
+fn words_are_labels_in_addition_to_those_of_a_column() {
+    let manifest = "
+        items = { table = \"t.tsv\", id = \"id\" }
+        labels = { column = \"tags\", separator = \";\", from_text = { modality = \"text\", min_items = 1, max_share = 0.5 } }
+        modality.image = { features = \"x.npy\" }
+        modality.text = { captions = [\"caption_1\", \"caption_2\", \"caption_3\"], analysis = { stop_words = \"english\" } }
+        split = { column = \"split\", query = [\"test\", \"none\"], train = \"train\" }";
+    let mut opened = opened(manifest);
+    let given = opened.dataset.label_names().to_vec();
+    assert!(!given.is_empty());
+    let of_column: Vec<Vec<usize>> = {
+        let image = opened.dataset.modality("image").unwrap();
+        (0..image.len()).map(|item| image.labels().indices(item).collect()).collect()
+    };
+    let split = opened.split().unwrap();
+    for _ in 0..2 {
+        // Twice: derived labels are replaced, given ones are kept.
+        opened.label_from_text(&split).unwrap();
+        let dataset = &opened.dataset;
+        assert_eq!(dataset.label_names()[..given.len()], given);
+        let words = ["blue", "cat", "dog", "red", "runs", "sleeps"].map(|word| {
+            let taken = given.iter().any(|name| name == word);
+            if taken { format!("{word} (word)") } else { word.to_owned() }
+        });
+        assert_eq!(dataset.label_names()[given.len()..], words);
+        let image = dataset.modality("image").unwrap();
+        for (item, column) in of_column.iter().enumerate() {
+            let (kept, derived): (Vec<usize>, Vec<usize>) =
+                image.labels().indices(item).partition(|&label| label < given.len());
+            assert_eq!(&kept, column);
+            if item == 0 {
+                let names: Vec<&str> =
+                    derived.iter().map(|&l| dataset.label_names()[l].as_str()).collect();
+                assert_eq!(names.len(), 3, "{names:?}");
+                assert!(names.iter().all(|name| {
+                    ["dog", "red", "runs"].iter().any(|w| name.starts_with(w))
+                }));
+            }
+        }
+        let note = dataset.label_note().unwrap();
+        assert!(
+            note.contains(&format!("{} labels of the data, and 6", given.len())),
+            "{note}"
+        );
+    }
 }
 
 #[test]

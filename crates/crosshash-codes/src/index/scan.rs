@@ -2,8 +2,8 @@
 //!
 //! A block of codes stays in the first-level cache while a tile of queries passes over it; per
 //! query the running k-th distance rejects nearly all codes inside the kernel
-//! (`kernel/threshold`). Rows of several words are turned into planes block by block, so nothing
-//! is held beyond the codes. Many queries are spread over threads by tiles, few by parts of the
+//! (`kernel/threshold`). Rows of several words are turned into planes block by block, and for many
+//! queries into bit slices where the kernel has them, so nothing is held beyond the codes. Many queries are spread over threads by tiles, few by parts of the
 //! database.
 
 use std::ops::Range;
@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use super::top::Ascending;
 use super::{Hit, Index, Query, check_count};
 use crate::kernel::Kernel;
-use crate::kernel::threshold::{Planes, key, unkey};
+use crate::kernel::threshold::{GROUP, Planes, key, unkey};
 use crate::{Codes, Result};
 
 /// Words of codes in a block: 32 KiB.
@@ -34,6 +34,8 @@ const RUN: usize = 32;
 const CODES_PER_HIT: usize = 64;
 /// Queries that share a block.
 const TILE: usize = 256;
+/// Queries that share slices instead of being spread over threads.
+const SLICED_TILE: usize = 64;
 /// For so few queries it does not pay to turn rows into planes.
 const FEW_QUERIES: usize = 3;
 /// From this number of queries per block, the next block is prefetched; for fewer, prefetching a whole
@@ -70,7 +72,12 @@ impl Scan {
         progress: &(dyn Fn(usize) + Sync),
     ) -> Vec<Vec<Hit>> {
         let threads = rayon::current_num_threads();
-        let tile = chosen.len().div_ceil(threads).clamp(1, TILE);
+        let width = self.codes.bits().words();
+        // Slices are made once for all queries of a tile: few queries stay together.
+        let together =
+            chosen.len() <= SLICED_TILE && self.kernel.slices_rows(chosen.len(), width);
+        let share = if together { chosen.len() } else { chosen.len().div_ceil(threads) };
+        let tile = share.clamp(1, TILE);
         let tiles: Vec<(&[u32], &[u32])> =
             chosen.chunks(tile).zip(below.chunks(tile)).collect();
         let most = self.codes.words().len().div_ceil(PART_WORDS).max(1);
@@ -192,16 +199,19 @@ impl Scan {
             .collect();
         let (mut scratch, mut found) = (Vec::new(), Vec::new());
         let by_rows = tile.len() <= FEW_QUERIES && self.kernel.reads_rows(width);
-        let block = (BLOCK_WORDS / width).max(FIRST_BLOCK);
+        let by_slices = self.kernel.slices_rows(tile.len(), width);
+        let block = (BLOCK_WORDS / width / GROUP * GROUP).max(FIRST_BLOCK);
         let largest = if by_rows { ROW_WORDS / width } else { block };
         let (mut start, mut size) = (range.start, if primed { block } else { FIRST_BLOCK });
         while start < range.end {
             let end = (start + size).min(range.end);
             let rows = &self.codes.words()[start * width..end * width];
-            if width > 1 && !by_rows {
+            if by_slices {
+                self.kernel.to_slices(rows, width, &mut scratch);
+            } else if width > 1 && !by_rows {
                 self.kernel.to_planes(rows, width, &mut scratch);
             }
-            let words = if width == 1 { rows } else { &scratch[..] };
+            let words = if width == 1 || by_slices { rows } else { &scratch[..] };
             let planes = Planes { words, stride: end - start };
             // prefetch the next block while the queries pass over this one
             let next = (end + block).min(range.end);
@@ -218,7 +228,16 @@ impl Scan {
                 top.lower(known.load(Ordering::Relaxed));
                 let code = queries.code(q as usize);
                 found.clear();
-                if by_rows {
+                if by_slices {
+                    let slices = &scratch[..];
+                    self.kernel.threshold_slices(
+                        code,
+                        rows,
+                        slices,
+                        top.below(),
+                        &mut found,
+                    );
+                } else if by_rows {
                     self.kernel.threshold_rows(code, rows, top.below(), &mut found);
                 } else {
                     self.kernel.threshold(

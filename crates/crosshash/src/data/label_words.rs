@@ -1,4 +1,4 @@
-//! Labels from texts: frequent words of the training texts, for data sets without labels.
+//! Labels from texts: frequent words of the training texts, instead of given labels or in addition to them.
 //!
 //! A word is a term of the analyser of the text modality (lower case, without its stop words, stemmed if it
 //! stems). Its frequency is the number of training pair keys whose texts contain it; words within the bounds
@@ -13,7 +13,9 @@ use super::{Analyser, Dataset, Features, FromText, Part, Split, Texts};
 use crate::{Error, Result};
 
 impl Dataset {
-    /// The same items, labelled by frequent words of the training texts of a split.
+    /// The same items with frequent words of the training texts of a split as labels, after the labels
+    /// that the data give. A word that is also the name of a given label is called `WORD (word)`. Labels
+    /// that were derived before are replaced.
     pub fn with_labels_from_text(
         &self,
         split: &Split,
@@ -36,29 +38,46 @@ impl Dataset {
                 train.len()
             ))));
         }
-        let number: HashMap<&str, u32> = names.iter().copied().zip(0..).collect();
+        let given = &self.label_names()[..self.given_labels];
+        let first =
+            u32::try_from(given.len()).map_err(|_| Error::content("too many labels"))?;
+        let number: HashMap<&str, u32> = names.iter().copied().zip(first..).collect();
         let mut modalities = Vec::new();
         for modality in self.modalities() {
-            let mut labels = Labels::from_indices(names.len(), Vec::<Vec<u32>>::new())?;
+            let classes = given.len() + names.len();
+            let mut labels = Labels::from_indices(classes, Vec::<Vec<u32>>::new())?;
             for item in 0..modality.len() {
+                let kept = modality.labels().indices(item);
+                let kept = kept.filter_map(|label| u32::try_from(label).ok());
+                let kept = kept.filter(|&label| label < first);
                 let own = words.get(modality.pair_key(item)).into_iter().flatten();
-                let own: Vec<u32> =
-                    own.filter_map(|word| number.get(word.as_str()).copied()).collect();
-                labels.push(&own)?;
+                let own = own.filter_map(|word| number.get(word.as_str()).copied());
+                let all: Vec<u32> = kept.chain(own).collect();
+                labels.push(&all)?;
             }
             modalities.push(modality.clone().with_labels(labels)?);
         }
+        let beside = match given.len() {
+            0 => String::new(),
+            given => format!("{given} labels of the data, and "),
+        };
         let note = format!(
-            "labels: {} frequent words of the training texts of modality {} (at least {} items, at \
-             most {} % of them); they are derived from texts",
+            "labels: {beside}{} frequent words of the training texts of modality {} (at least {} items, at \
+             most {} % of them); {} derived from texts",
             names.len(),
             source.modality,
             source.min_items,
-            100.0 * source.max_share
+            100.0 * source.max_share,
+            if given.is_empty() { "they are" } else { "the words are" },
         );
-        let names = names.into_iter().map(str::to_owned).collect();
+        let taken: HashSet<&str> = given.iter().map(String::as_str).collect();
+        let name = |word: &str| {
+            if taken.contains(word) { format!("{word} (word)") } else { word.to_owned() }
+        };
+        let names = given.iter().cloned().chain(names.into_iter().map(name)).collect();
         let mut labelled = Dataset::new(self.name(), names, modalities)?;
         labelled.dropped = self.dropped().to_vec();
+        labelled.given_labels = self.given_labels;
         labelled.label_note = Some(note);
         Ok(labelled)
     }

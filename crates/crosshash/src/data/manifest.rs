@@ -78,7 +78,7 @@ pub struct LabelSource {
     pub numbers: bool,
     /// All label names, as a list or a file with one name per line (default: those that occur, sorted).
     pub names: Option<Names>,
-    /// Frequent words of the training texts are the labels.
+    /// Frequent words of the training texts are labels, alone or in addition to those above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_text: Option<FromText>,
 }

@@ -96,6 +96,8 @@ pub struct Dataset {
     label_names: Vec<String>,
     modalities: Vec<Modality>,
     dropped: Vec<Dropped>,
+    /// The first labels, which the data give; the others are derived from texts.
+    given_labels: usize,
     label_note: Option<String>,
 }
 
@@ -147,7 +149,8 @@ impl Dataset {
             }
         }
         let (dropped, label_note) = (Vec::new(), None);
-        Ok(Dataset { name: name.into(), label_names, modalities, dropped, label_note })
+        let (name, given_labels) = (name.into(), label_names.len());
+        Ok(Dataset { name, label_names, modalities, dropped, given_labels, label_note })
     }
 
     /// Records items that were read but are not in the modalities.
@@ -195,7 +198,9 @@ impl Dataset {
         }
         let (dropped, label_note) = (self.dropped.clone(), self.label_note.clone());
         let (name, label_names) = (self.name.clone(), names.to_vec());
-        Ok(Dataset { name, label_names, modalities, dropped, label_note })
+        let given = &self.label_names[..self.given_labels];
+        let given_labels = names.iter().take_while(|name| given.contains(name)).count();
+        Ok(Dataset { name, label_names, modalities, dropped, given_labels, label_note })
     }
 
     /// The modalities, in their order.

@@ -143,8 +143,12 @@ fn assemble(
             "no modality; add e.g. [modality.image] with features = \"image.npy\"",
         ));
     }
-    let from_text = manifest.labels.as_ref().is_some_and(|l| l.from_text.is_some());
-    if from_text && manifest.split.as_ref().is_some_and(|split| split.stratify) {
+    let only_words = |l: &LabelSource| {
+        l.from_text.is_some() && l.column.is_none() && l.matrix.is_none() && !l.folder
+    };
+    if manifest.labels.as_ref().is_some_and(only_words)
+        && manifest.split.as_ref().is_some_and(|split| split.stratify)
+    {
         return Err(Error::content(
             "split: stratify needs labels, but labels from_text are chosen after the split is drawn; \
              remove one of them",

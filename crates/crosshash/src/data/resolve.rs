@@ -58,7 +58,8 @@ impl ReadLabels {
         let ways = [source.column.is_some(), source.matrix.is_some(), source.folder];
         if ways.iter().filter(|&&given| given).count() != 1 {
             return Err(Error::content(
-                "labels: give exactly one of column, matrix, folder and from_text",
+                "labels: give exactly one of column, matrix and folder; from_text can be added to it or \
+                 be given alone",
             ));
         }
         if source.folder {

@@ -4,7 +4,7 @@
 //! holds the same word of many codes. Nearly all codes are beyond the bound, and the kernels
 //! are optimised for this case: distances are reduced to their minimum, one comparison rejects tens
 //! of codes, and only the rest is examined. `portable.rs` is the reference, and the compiler vectorises it for
-//! NEON, which every 64-bit ARM has; `avx2_scan.rs`, `avx2_lanes.rs` and `avx512.rs` are written by
+//! NEON, which every 64-bit ARM has; `avx2_scan.rs`, `avx2_slices.rs`, `avx2_lanes.rs` and `avx512.rs` are written by
 //! hand; `avx2.rs` is the reference compiled for AVX2.
 
 #[cfg(target_arch = "x86_64")]
@@ -13,6 +13,8 @@ mod avx2;
 mod avx2_lanes;
 #[cfg(target_arch = "x86_64")]
 mod avx2_scan;
+#[cfg(target_arch = "x86_64")]
+mod avx2_slices;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]
@@ -25,6 +27,9 @@ pub(crate) use nodes::{LANES, Lanes, Nodes, PADDING, RANKED, Values, combination
 use std::ops::Range;
 
 use super::Kernel;
+
+/// Codes whose bits are counted together by [`Kernel::threshold_slices`].
+pub(crate) const GROUP: usize = 256;
 
 /// Codes by word instead of by row.
 #[derive(Clone, Copy)]
@@ -148,6 +153,46 @@ impl Kernel {
         }
     }
 
+    /// Whether it is faster for this number of queries to turn rows of `width` words into slices
+    /// ([`Kernel::to_slices`]) than to count their bits row by row.
+    pub(crate) fn slices_rows(self, queries: usize, width: usize) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2 => queries >= avx2_slices::FROM && avx2_slices::has_width(width),
+            _ => false,
+        }
+    }
+
+    /// Writes rows of `width` words into `out` as slices: every bit of [`GROUP`] rows together, for all
+    /// complete groups. For kernels and widths of [`Kernel::slices_rows`].
+    pub(crate) fn to_slices(self, rows: &[u64], width: usize, out: &mut Vec<u64>) {
+        out.clear();
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2 => avx2_slices::to_slices(rows, width, out),
+            _ => {}
+        }
+    }
+
+    /// As [`Kernel::threshold_rows`], by the slices of the rows.
+    pub(crate) fn threshold_slices(
+        self,
+        query: &[u64],
+        rows: &[u64],
+        slices: &[u64],
+        below: u32,
+        out: &mut Vec<u64>,
+    ) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2 => avx2_slices::threshold(query, rows, slices, below, out),
+            _ => {
+                debug_assert!(slices.is_empty(), "this kernel has no slices");
+                self.threshold_rows(query, rows, below, out);
+            }
+        }
+    }
+
     /// Keeps of the keys in `found` those whose code no earlier step has found, and turns their
     /// positions into items.
     pub(crate) fn first_met(
@@ -197,9 +242,9 @@ mod tests {
         #[test]
         fn every_kernel_matches_the_plain_count(
             width in 1_usize..=9,
-            n in 0_usize..300,
+            n in 0_usize..600,
             near in 0_u64..8,
-            cuts in prop::collection::vec(0_usize..300, 0..8),
+            cuts in prop::collection::vec(0_usize..600, 0..8),
             below in 0_u32..700,
             seed in any::<u64>(),
         ) {
@@ -244,6 +289,14 @@ mod tests {
                 out.clear();
                 kernel.threshold_rows(&query, &rows, below, &mut out);
                 prop_assert_eq!(&out, &found(&all), "{:?}", kernel);
+                if kernel.slices_rows(usize::MAX, width) {
+                    let mut slices = Vec::new();
+                    out.clear();
+                    kernel.to_slices(&rows, width, &mut slices);
+                    prop_assert_eq!(slices.len(), n / GROUP * GROUP * width);
+                    kernel.threshold_slices(&query, &rows, &slices, below, &mut out);
+                    prop_assert_eq!(&out, &found(&all), "slices, {:?}", kernel);
+                }
                 // two substrings: the first 20 bits, which cross no word, and what follows
                 let substrings = [(0, 20), (20, 64.min(u32::try_from(width).unwrap() * 64 - 20))];
                 let items: Vec<u32> = all.iter().map(|i| i + 1000).collect();

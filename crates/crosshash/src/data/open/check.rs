@@ -10,7 +10,7 @@ use super::part::PartOf;
 use crate::{Error, Result};
 
 impl PartOf<'_> {
-    /// Where the labels are read from; `None` if the data set has none, or takes them from texts.
+    /// Where the labels are read from; `None` if the data set has none, or takes all of them from texts.
     pub(super) fn label_source(&self) -> Result<Option<&LabelSource>> {
         let (own, common) = (self.source.labels.as_ref(), self.manifest.labels.as_ref());
         let from_text = |labels: &LabelSource| labels.from_text.is_some();
@@ -28,12 +28,7 @@ impl PartOf<'_> {
                     from_text: common.from_text.clone(),
                     ..Default::default()
                 };
-                if *common != alone {
-                    return Err(Error::content(
-                        "labels: give exactly one of column, matrix, folder and from_text",
-                    ));
-                }
-                Ok(None)
+                Ok((*common != alone).then_some(common))
             }
             (Some(labels), _) | (None, Some(labels)) => Ok(Some(labels)),
             (None, None) => {
