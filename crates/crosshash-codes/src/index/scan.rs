@@ -34,8 +34,6 @@ const RUN: usize = 32;
 const CODES_PER_HIT: usize = 64;
 /// Queries that share a block.
 const TILE: usize = 256;
-/// Queries that share slices instead of being spread over threads.
-const SLICED_TILE: usize = 64;
 /// For so few queries it does not pay to turn rows into planes.
 const FEW_QUERIES: usize = 3;
 /// From this number of queries per block, the next block is prefetched; for fewer, prefetching a whole
@@ -72,12 +70,7 @@ impl Scan {
         progress: &(dyn Fn(usize) + Sync),
     ) -> Vec<Vec<Hit>> {
         let threads = rayon::current_num_threads();
-        let width = self.codes.bits().words();
-        // Slices are made once for all queries of a tile: few queries stay together.
-        let together =
-            chosen.len() <= SLICED_TILE && self.kernel.slices_rows(chosen.len(), width);
-        let share = if together { chosen.len() } else { chosen.len().div_ceil(threads) };
-        let tile = share.clamp(1, TILE);
+        let tile = chosen.len().div_ceil(threads).clamp(1, TILE);
         let tiles: Vec<(&[u32], &[u32])> =
             chosen.chunks(tile).zip(below.chunks(tile)).collect();
         let most = self.codes.words().len().div_ceil(PART_WORDS).max(1);

@@ -166,11 +166,10 @@ impl Kernel {
     /// Writes rows of `width` words into `out` as slices: every bit of [`GROUP`] rows together, for all
     /// complete groups. For kernels and widths of [`Kernel::slices_rows`].
     pub(crate) fn to_slices(self, rows: &[u64], width: usize, out: &mut Vec<u64>) {
-        out.clear();
         match self {
             #[cfg(target_arch = "x86_64")]
             Kernel::Avx2 => avx2_slices::to_slices(rows, width, out),
-            _ => {}
+            _ => out.clear(),
         }
     }
 
