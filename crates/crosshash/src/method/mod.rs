@@ -12,6 +12,7 @@ mod cca_itq;
 mod cca_three_view;
 mod chn;
 mod closed_form;
+mod cmhh;
 mod cnnbh;
 mod cosine;
 mod cvh;
@@ -63,6 +64,7 @@ pub static METHODS: &[Entry] = &[
     gdh::ENTRY,
     cnnbh::ENTRY,
     chn::ENTRY,
+    cmhh::ENTRY,
     acmr::ENTRY,
     tuch::ENTRY,
     cyc_dgh::ENTRY,
