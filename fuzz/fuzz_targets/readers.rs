@@ -4,7 +4,7 @@
 
 #![no_main]
 
-use crosshash::data::{self, OpenOptions, ReadLimits};
+use crosshash_fuzz::data::{self, OpenOptions, ReadLimits};
 use crosshash_fuzz::folder;
 use libfuzzer_sys::fuzz_target;
 

@@ -1,4 +1,19 @@
-//! What the fuzz targets share.
+//! What the fuzz targets share, and the readers of data sets.
+
+// The modules of crosshash that read files, from their sources: they do not need the tensor library, which
+// takes most of the time of a build.
+#[cfg(feature = "readers")]
+#[allow(dead_code, unused_imports, reason = "the rest of crosshash uses more of it")]
+#[path = "../../crates/crosshash/src/data/mod.rs"]
+pub mod data;
+#[cfg(feature = "readers")]
+#[allow(dead_code, reason = "the rest of crosshash uses more of it")]
+#[path = "../../crates/crosshash/src/error.rs"]
+mod error;
+#[cfg(feature = "readers")]
+pub use crosshash_features::picture;
+#[cfg(feature = "readers")]
+pub use error::{Error, Place, Result};
 
 use std::path::PathBuf;
 

@@ -14,12 +14,12 @@ use anyhow::{Context as _, Result, bail};
 use crosshash::backbone::{self, Weights};
 use crosshash::data::{self, Features};
 use crosshash::extract::{Extraction, extract};
-use crosshash::isolate::{WorkerPool, WorkerSettings};
+use crosshash::isolate::{Decoder, WorkerPool, WorkerSettings};
 use crosshash::picture::{Channels, Layout, Limits, Resize};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::peer::{self, Peer, peak_mib, this_program};
+use super::peer::{self, Peer, family_cpu_seconds, peak_mib, this_program};
 use crosshash_cli::progress::{Progress, say};
 use crosshash_cli::weight_paths::WeightPaths;
 
@@ -33,9 +33,9 @@ Examples:
     crosshash-bench --threads 2 features PATH/sketchy125_128px.zip --under photo \\
       --weights PATH --onnxruntime SITE-PACKAGES/onnxruntime
 
-  The cost of decoding in worker processes (compare both):
-    crosshash-bench features PATH/photos.zip --weights PATH --no-peer
-    crosshash-bench features PATH/photos.zip --weights PATH --no-peer --isolated";
+  The cost of decoding in worker processes, as the program does, against decoding in the process itself:
+    crosshash-bench features PATH/photos.zip --weights PATH --isolation
+    crosshash-bench features PATH/photos.zip --backbone descriptor --isolation";
 
 /// Compare feature extraction with onnxruntime in Python.
 #[derive(clap::Args)]
@@ -55,12 +55,15 @@ pub(crate) struct Args {
     /// Number of rounds; each measures every competitor once.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Decode in worker processes, as the program does.
+    /// Compare decoding in worker processes with decoding in the process itself, instead of Python.
     #[arg(long)]
-    isolated: bool,
+    isolation: bool,
     /// Do not run the Python peer.
     #[arg(long)]
     no_peer: bool,
+    /// Decode in worker processes (used internally).
+    #[arg(long, hide = true)]
+    isolated: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -75,6 +78,9 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Measured {
     seconds: f64,
+    /// crosshash: processor time with that of the worker processes.
+    #[serde(default)]
+    cpu_seconds: f64,
     peak_mib: Option<f64>,
     /// crosshash: share of the time that the network waited for pictures.
     #[serde(default)]
@@ -95,6 +101,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         writeln!(std::io::stdout(), "{}", serde_json::to_string(&measured)?)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if args.isolation {
+        return isolation(args);
+    }
     let weights = args.weight_paths.weights();
     let mut engines = vec![("pure Rust (rten)", PathBuf::from("none"))];
     if let Some(library) = &weights.onnxruntime {
@@ -106,7 +115,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for round in 1..=args.rounds.max(1) {
         say(format!("round {round} of {}", args.rounds.max(1)));
         for ((_, library), all) in engines.iter().zip(&mut ours) {
-            all.push(child(args, library)?);
+            all.push(child(args, library, false)?);
         }
         if missing.is_none() {
             match python(args, &weights)? {
@@ -116,6 +125,73 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     print(args, &engines, &ours, &theirs, missing.as_deref())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Extracts with decoding in this process and in worker processes, in turn, and prints the cost.
+fn isolation(args: &Args) -> Result<ExitCode> {
+    let weights = args.weight_paths.weights();
+    let library = weights.onnxruntime.unwrap_or_else(|| PathBuf::from("none"));
+    let mut rounds = Vec::new();
+    for round in 1..=args.rounds.max(1) {
+        say(format!("round {round} of {}", args.rounds.max(1)));
+        // The second one finds warm files: each is the first in every other round.
+        let first = child(args, &library, round % 2 == 0)?;
+        let second = child(args, &library, round % 2 == 1)?;
+        rounds.push(if round % 2 == 0 { [second, first] } else { [first, second] });
+    }
+    let [alone, workers] =
+        [0, 1].map(|way| rounds.iter().map(|round| &round[way]).collect::<Vec<_>>());
+    if alone[0].first != workers[0].first || alone[0].norms != workers[0].norms {
+        bail!("the features depend on the way of decoding");
+    }
+    let items = alone[0].norms.len() as f64;
+    // The cost is that of a round, in which both ran one after the other.
+    let cost = |value: fn(&Measured) -> f64| {
+        let mut all: Vec<f64> = rounds
+            .iter()
+            .map(|[alone, workers]| value(workers) / value(alone) - 1.0)
+            .collect();
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    let (wall, cpu) = (cost(|one| one.seconds), cost(|one| one.cpu_seconds));
+    let least = |all: &[&Measured], value: fn(&Measured) -> f64| {
+        all.iter().map(|one| value(one)).fold(f64::INFINITY, f64::min)
+    };
+    let rows = [("in the process itself", &alone), ("in worker processes", &workers)];
+    let rows = rows.map(|(name, all)| {
+        let per_second = items / least(all, |one| one.seconds);
+        (name, per_second, least(all, |one| one.cpu_seconds) * 1000.0 / items)
+    });
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let rows = rows.map(|(name, per_second, cpu_ms)| {
+            json!({ "decoded": name, "per_second": per_second, "cpu_ms_per_item": cpu_ms })
+        });
+        let all = json!({
+            "items": items, "rounds": rounds.len(), "rows": rows, "cost_wall": wall, "cost_cpu": cpu,
+        });
+        writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    writeln!(
+        out,
+        "{} on {items} pictures, {} threads, best of {} rounds",
+        args.backbone,
+        rayon::current_num_threads(),
+        rounds.len()
+    )?;
+    writeln!(out, "{:<34}{:>10}{:>14}", "decoded", "items/s", "CPU ms/item")?;
+    for (name, per_second, cpu_ms) in rows {
+        writeln!(out, "{name:<34}{per_second:>10.1}{cpu_ms:>14.2}")?;
+    }
+    writeln!(
+        out,
+        "cost of isolation, median of the rounds: {:+.1} % of wall time, {:+.1} % of CPU time; equal features",
+        100.0 * wall,
+        100.0 * cpu
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -133,22 +209,24 @@ fn measure(args: &Args) -> Result<Measured> {
     let clock = Instant::now();
     let now = || clock.elapsed().as_secs_f64();
     let mut how = Extraction { now: &now, ..Extraction::new(&loaded) };
-    if args.isolated {
+    how.decoder = if args.isolated {
         let program = std::env::current_exe()?;
-        how.decoder =
-            WorkerPool::new(WorkerSettings::new(program, ["decode-worker"])).into();
-    }
+        WorkerPool::new(WorkerSettings::new(program, ["decode-worker"])).into()
+    } else {
+        Decoder::in_process()
+    };
     let few: Vec<usize> = (0..features.len().min(BATCH)).collect();
     extract(&how, &features.select(&few), &|_| {})?; // warms up
     let progress = Progress::new("extracting", features.len());
-    let started = now();
+    let (started, used) = (now(), family_cpu_seconds());
     let given = extract(&how, &features, &|done| progress.set(done))?;
-    let seconds = now() - started;
+    let (seconds, cpu_seconds) = (now() - started, family_cpu_seconds() - used);
     drop(progress);
     let rows = given.rows.values();
     let norm = |row: &[f32]| row.iter().map(|x| f64::from(x * x)).sum::<f64>().sqrt();
     Ok(Measured {
         seconds,
+        cpu_seconds,
         peak_mib: peak_mib(),
         waited: given.waited,
         #[expect(clippy::cast_precision_loss, reason = "a displayed value")]
@@ -159,7 +237,7 @@ fn measure(args: &Args) -> Result<Measured> {
     })
 }
 
-fn child(args: &Args, library: &Path) -> Result<Measured> {
+fn child(args: &Args, library: &Path, isolated: bool) -> Result<Measured> {
     let text = |path: &Path| path.display().to_string();
     let mut arguments: Vec<String> =
         ["features", "--measure", "--under"].map(String::from).to_vec();
@@ -169,7 +247,7 @@ fn child(args: &Args, library: &Path) -> Result<Measured> {
     for folder in &args.weight_paths.weights {
         arguments.extend(["--weights".into(), text(folder)]);
     }
-    arguments.extend(args.isolated.then(|| "--isolated".to_owned()));
+    arguments.extend(isolated.then(|| "--isolated".to_owned()));
     arguments.push(text(&args.place));
     this_program(&arguments)
 }

@@ -100,12 +100,39 @@ pub(crate) fn this_program<T: DeserializeOwned>(arguments: &[String]) -> Result<
 
 /// The processor time this process has used so far, in seconds, if the system provides it.
 pub(crate) fn cpu_seconds() -> f64 {
-    let read = || {
-        let stat = fs_err::read_to_string("/proc/self/stat").ok()?;
+    Usage::of("self").map_or(f64::NAN, |usage| usage.own)
+}
+
+/// The same with the processes that it started, those that have ended included.
+pub(crate) fn family_cpu_seconds() -> f64 {
+    let Some(own) = Usage::of("self") else { return f64::NAN };
+    let parent = std::process::id().to_string();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let names = processes.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let children = names.filter_map(|name| Usage::of(&name));
+    let alive = children.filter(|child| child.parent == parent).map(|child| child.own);
+    own.own + own.ended + alive.sum::<f64>()
+}
+
+/// The processor time of a process in seconds.
+struct Usage {
+    parent: String,
+    own: f64,
+    /// Of its children that have ended.
+    ended: f64,
+}
+
+impl Usage {
+    /// By the number of the process, or `self`.
+    fn of(process: &str) -> Option<Usage> {
+        let stat = fs_err::read_to_string(format!("/proc/{process}/stat")).ok()?;
         // The name of the program stands in brackets and may hold anything.
-        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-        let mut ticks = || fields.next()?.parse::<f64>().ok();
-        Some((ticks()? + ticks()?) / 100.0)
-    };
-    read().unwrap_or(f64::NAN)
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let seconds = |at: usize| Some(fields.get(at)?.parse::<f64>().ok()? / 100.0);
+        Some(Usage {
+            parent: (*fields.get(1)?).to_owned(),
+            own: seconds(11)? + seconds(12)?,
+            ended: seconds(13)? + seconds(14)?,
+        })
+    }
 }

@@ -21,9 +21,14 @@ pub fn resident_bytes_of(process: &str) -> Option<u64> {
     Some(memory_kib(process, "VmRSS")? * 1024)
 }
 
+/// Peak resident memory of a process so far in bytes, by its number or `self`.
+pub fn peak_bytes_of(process: &str) -> Option<u64> {
+    Some(memory_kib(process, "VmHWM")? * 1024)
+}
+
 /// Peak resident memory of this process so far, in MiB.
 pub fn peak_mib() -> Option<f64> {
-    Some(memory_kib("self", "VmHWM")? as f64 / 1024.0)
+    Some(peak_bytes_of("self")? as f64 / f64::from(1 << 20))
 }
 
 /// Makes the present memory of this process its peak, where the system can do that (Linux).

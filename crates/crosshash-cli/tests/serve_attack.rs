@@ -249,3 +249,108 @@ fn large_requests_take_little_time() {
         assert!(took < Duration::from_secs(20), "{name}: {took:?}");
     }
 }
+
+/// The peak of the memory of a server in MiB, where the system reports it.
+fn assert_peak_below(server: &Server, mib: u64) {
+    let status = format!("/proc/{}/status", server.child.id());
+    let status = fs_err::read_to_string(status).unwrap_or_default();
+    if let Some(peak) = status.lines().find_map(|line| line.strip_prefix("VmHWM:")) {
+        let kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+        assert!(kib < mib << 10, "{} MiB", kib >> 10);
+    }
+}
+
+/// Bodies of many small values, which take many times their size when they are parsed, from several clients
+/// at the same time.
+#[test]
+fn small_values_take_bounded_memory() {
+    let (_dir, run) = run();
+    let mut server = Server::start(&run, &[]);
+    let zeros = "0,".repeat(4 << 20);
+    let bodies = [
+        (
+            "/v1/items",
+            format!(
+                r#"{{"modality":"words","items":[{{"id":1,"meta":{{"a":[{zeros}0]}}}}]}}"#
+            ),
+        ),
+        (
+            "/v1/items",
+            format!(
+                r#"{{"modality":"words","items":[{}{{"id":1}}]}}"#,
+                r#"{"id":1},"#.repeat(1 << 20)
+            ),
+        ),
+        ("/v1/search", format!(r#"{{"queries":[{}{{}}]}}"#, "{},".repeat(4 << 20))),
+        (
+            "/v1/search",
+            format!(
+                r#"{{"query":{{"drawing":{{"strokes":[{}[]],"width":9,"height":9}}}}}}"#,
+                "[],".repeat(4 << 20)
+            ),
+        ),
+    ];
+    std::thread::scope(|scope| {
+        for nth in 0..12 {
+            let (path, body) = &bodies[nth % bodies.len()];
+            let mut client = server.client();
+            scope.spawn(move || {
+                let reply = client.json("POST", path, body).unwrap();
+                let fine = [400, 413, 503].contains(&reply.status);
+                assert!(fine, "{path}: {} {}", reply.status, reply.text());
+            });
+        }
+    });
+    assert_peak_below(&server, 1 << 10);
+    assert!(server.child.try_wait().unwrap().is_none());
+    json(200, server.client().json("POST", "/v1/search", SEARCH));
+}
+
+/// Whoever asks for reloads again and again keeps no thread: searches and health are answered.
+#[test]
+fn reloads_wait_for_each_other_without_threads() {
+    let (_dir, run) = run();
+    let server = Server::start(&run, &["--max-connections", "2000"]);
+    let request = "POST /v1/models/small/reload HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n";
+    // more than the threads for blocking work
+    let waiting: Vec<TcpStream> = (0..700)
+        .map(|_| {
+            let mut stream = TcpStream::connect(server.addr).unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    let started = Instant::now();
+    json(200, server.client().json("POST", "/v1/search", SEARCH));
+    json(200, server.client().get("/healthz"));
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    drop(waiting);
+}
+
+/// Large pictures are not kept in the cache: each of their responses is a copy until it is read.
+#[test]
+fn pictures_that_are_not_read_take_bounded_memory() {
+    let (_dir, run) = run();
+    let server = Server::start(&run, &[]);
+    let picture = png(1500);
+    assert!(picture.len() > 5 << 20, "{}", picture.len());
+    let item =
+        json!({"id": "large", "picture": STANDARD.encode(&picture), "code": "00000000"});
+    let body = json!({"modality": "picture", "items": [item]}).to_string();
+    json(201, server.client().json("POST", "/v1/items", &body));
+    let request =
+        "GET /v1/items/large/picture?modality=picture HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let unread: Vec<TcpStream> = (0..100)
+        .map(|_| {
+            let mut stream = TcpStream::connect(server.addr).unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    // the first bytes of every response
+    for mut stream in &unread {
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.read_exact(&mut [0; 12]).unwrap();
+    }
+    assert_peak_below(&server, 512);
+}

@@ -1,16 +1,13 @@
-//! Crashes and full disks under mixed changes: what was acknowledged is there, what was refused is
-//! not, and pictures and texts belong to their items.
+//! Mixed changes and their comparison with a server, for kill -9 (`kill.rs`) and full disks: what was
+//! acknowledged is there, what was refused is not, and pictures and texts belong to their items.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use crosshash_codes::segments::is_index;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
@@ -26,17 +23,25 @@ const IDS: u64 = 40;
 /// Items inserted at once from time to time, so that segments are written and merged.
 const MANY: u64 = 300;
 /// Length of their texts.
-const LONG: usize = 2500;
+const LONG: usize = 200;
 
 /// The version of every item that exists; none after a delete.
-type Items = BTreeMap<String, u64>;
+pub(super) type Items = BTreeMap<String, u64>;
 
 /// A change and the versions that it leads to.
-struct Change {
+pub(super) struct Change {
     ids: Vec<(String, Option<u64>)>,
 }
 
-/// The text of a version; long for those that are inserted together, so that the log is folded often.
+/// How many items acknowledged changes inserted, replaced and deleted.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Changed {
+    pub(super) inserted: usize,
+    pub(super) replaced: usize,
+    pub(super) deleted: usize,
+}
+
+/// The text of a version; longer for those that are inserted together.
 fn text(id: &str, version: u64) -> String {
     let text = format!("version {version} of {id}");
     if id.starts_with("many") { format!("{text} ").repeat(LONG / text.len()) } else { text }
@@ -52,21 +57,23 @@ fn picture(id: &str, version: u64) -> Vec<u8> {
 }
 
 impl Change {
-    fn random(items: &Items, version: u64, rng: &mut ChaCha8Rng) -> Change {
+    pub(super) fn random(items: &Items, version: u64, rng: &mut ChaCha8Rng) -> Change {
         let one = format!("item{}", rng.random_range(0..IDS));
         match rng.random_range(0..10) {
             0..2 if items.contains_key(&one) => Change { ids: vec![(one, None)] },
-            2..4 => {
-                let first = rng.random_range(0..4) * MANY;
-                let many =
-                    (first..first + MANY).map(|k| (format!("many{k}"), Some(version)));
-                Change { ids: many.collect() }
-            }
+            2..4 => Change::many(version, rng),
             _ => Change { ids: vec![(one, Some(version))] },
         }
     }
 
-    fn send(&self, client: &mut Client) -> std::io::Result<Reply> {
+    /// Many items at once: some of these fill the log, so that it is folded into a segment.
+    pub(super) fn many(version: u64, rng: &mut ChaCha8Rng) -> Change {
+        let first = rng.random_range(0..4) * MANY;
+        let many = (first..first + MANY).map(|k| (format!("many{k}"), Some(version)));
+        Change { ids: many.collect() }
+    }
+
+    pub(super) fn send(&self, client: &mut Client) -> std::io::Result<Reply> {
         let put = self.ids.iter().filter_map(|(id, version)| {
             let version = (*version)?;
             let picture = STANDARD.encode(picture(id, version));
@@ -87,13 +94,18 @@ impl Change {
         client.json("POST", "/v1/items", &body.to_string())
     }
 
-    fn apply(&self, items: &mut Items) {
+    pub(super) fn apply(&self, items: &mut Items) -> Changed {
+        let mut changed = Changed::default();
         for (id, version) in &self.ids {
             match version {
-                Some(version) => items.insert(id.clone(), *version),
-                None => items.remove(id),
-            };
+                Some(version) => match items.insert(id.clone(), *version) {
+                    Some(_) => changed.replaced += 1,
+                    None => changed.inserted += 1,
+                },
+                None => changed.deleted += usize::from(items.remove(id).is_some()),
+            }
         }
+        changed
     }
 }
 
@@ -112,7 +124,7 @@ fn stored(client: &mut Client, id: &str) -> Result<Option<(String, Option<Vec<u8
 
 /// Compares the server with the expected items; `open` is a change of which the end is unknown, and
 /// is decided.
-fn check(
+pub(super) fn check(
     address: SocketAddr,
     items: &mut Items,
     open: Option<Change>,
@@ -152,23 +164,8 @@ fn check(
     Ok(all.len())
 }
 
-/// Copies a run over another one, the checksums last.
-fn exchange(from: &Path, to: &Path) -> Result<()> {
-    for entry in fs_err::read_dir(from)? {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default();
-        if path.is_dir() && name == "codes" {
-            copy(&path, &to.join("codes"))?;
-        } else if path.is_file() && name != "checksums.json" {
-            fs_err::copy(&path, to.join(name))?;
-        }
-    }
-    fs_err::copy(from.join("checksums.json"), to.join("checksums.json"))?;
-    Ok(())
-}
-
 /// Two models and a copy of the first, which is served.
-fn runs(folder: &Path, served: &Path) -> Result<[PathBuf; 2]> {
+pub(super) fn runs(folder: &Path, served: &Path) -> Result<[PathBuf; 2]> {
     let models = [folder.join("model-a"), folder.join("model-b")];
     for (seed, model) in (1..).zip(&models) {
         if !model.exists() {
@@ -177,131 +174,6 @@ fn runs(folder: &Path, served: &Path) -> Result<[PathBuf; 2]> {
     }
     copy(&models[0], served)?;
     Ok(models)
-}
-
-/// The folders of the indexes of a served run.
-fn indexes(served: &Path) -> Result<Vec<PathBuf>> {
-    let mut all = Vec::new();
-    for modality in fs_err::read_dir(served.join("serve"))? {
-        for folder in fs_err::read_dir(modality?.path())? {
-            all.extend(Some(folder?.path()).filter(|folder| is_index(folder)));
-        }
-    }
-    Ok(all)
-}
-
-/// Starts compactions of all indexes and kills them at a random moment.
-fn killed_compactions(served: &Path, rng: &mut ChaCha8Rng) -> Result<usize> {
-    let folders = indexes(served)?;
-    for folder in &folders {
-        let mut child = Command::new(std::env::current_exe()?)
-            .args(["program", "index", "compact"])
-            .arg(folder)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        std::thread::sleep(Duration::from_millis(rng.random_range(5..60)));
-        let _ = child.kill();
-        child.wait()?;
-    }
-    Ok(folders.len())
-}
-
-/// The numbers of the last log and of the segments of the pictures, to count folds and compactions.
-fn files_of_pictures(served: &Path) -> Result<(u64, usize)> {
-    let mut newest = (0, 0);
-    for folder in indexes(served)? {
-        if folder.parent().is_some_and(|parent| parent.ends_with("picture")) {
-            let mut logs = Vec::new();
-            let mut segments = 0;
-            for entry in fs_err::read_dir(folder)? {
-                let path = entry?.path();
-                let stem = path.file_stem().and_then(|stem| stem.to_str());
-                let number: Option<u64> = stem.and_then(|stem| stem.parse().ok());
-                match path.extension().and_then(|ending| ending.to_str()) {
-                    Some("log") => logs.extend(number),
-                    Some("segment") => segments += 1,
-                    _ => {}
-                }
-            }
-            newest = newest.max((logs.into_iter().max().unwrap_or(0), segments));
-        }
-    }
-    Ok(newest)
-}
-
-/// Rounds of kill -9 at a random moment.
-pub(super) fn kill(folder: &Path, rounds: usize, seed: u64) -> Result<Outcome> {
-    let served = folder.join("killed");
-    let models = runs(folder, &served)?;
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let (mut items, mut faults) = (Items::new(), Vec::new());
-    let (mut version, mut checks, mut acknowledged, mut exchanges) = (0, 0, 0, 0);
-    let (mut folds, mut merges, mut compactions) = (0, 0, 0);
-    let mut open = None;
-    let progress = Progress::new("kill -9, round", rounds);
-    for round in 0..rounds {
-        let mut server = Server::start(&served)?;
-        let address = server.addr;
-        let when = format!("round {round}");
-        checks += check(address, &mut items, open.take(), &mut faults, &when)?;
-        let exchanging = round % 4 == 3;
-        if exchanging {
-            exchange(&models[(round / 4 + 1) % 2], &served)?;
-            exchanges += 1;
-        }
-        let before = files_of_pictures(&served)?;
-        let life = Duration::from_millis(rng.random_range(5..600));
-        open = std::thread::scope(|scope| -> Option<Change> {
-            let work = scope.spawn(|| {
-                let mut client = Client::new(address);
-                if exchanging {
-                    let reply = client.request("POST", "/v1/models/killed/reload", "", &[]);
-                    if reply.is_err() {
-                        return None;
-                    }
-                }
-                loop {
-                    version += 1;
-                    let change = Change::random(&items, version, &mut rng);
-                    match change.send(&mut client) {
-                        Ok(reply) if reply.status < 300 => {
-                            change.apply(&mut items);
-                            acknowledged += 1;
-                        }
-                        Ok(reply) => {
-                            faults.push(format!("{when}: status {}", reply.status));
-                            return None;
-                        }
-                        Err(_) => return Some(change),
-                    }
-                }
-            });
-            std::thread::sleep(life);
-            server.kill();
-            work.join().ok().flatten()
-        });
-        let now = files_of_pictures(&served)?;
-        folds += usize::from(now.0 != before.0);
-        merges += usize::from(now.1 < before.1);
-        if round % 3 == 2 {
-            compactions += killed_compactions(&served, &mut rng)?;
-        }
-        progress.set(round + 1);
-    }
-    let server = Server::start(&served)?;
-    checks += check(server.addr, &mut items, open.take(), &mut faults, "at the end")?;
-    let figures = json!({
-        "rounds": rounds,
-        "acknowledged": acknowledged,
-        "exchanges": exchanges,
-        "rounds_with_a_fold": folds,
-        "rounds_with_a_merge": merges,
-        "killed_compactions": compactions,
-        "items": items.len(),
-        "checks": checks,
-    });
-    Ok(Outcome { figures, faults })
 }
 
 /// Rounds in which the disk is full for some time.

@@ -6,7 +6,7 @@
 //! | `files.rs`, `pictures.rs` | pictures that crash decoders or ask for much |
 //! | `schema.rs` | random requests by the schemas of the OpenAPI document |
 //! | `clients.rs` | greedy and slow clients beside an honest one |
-//! | `crash.rs`, `disk.rs` | kill -9 and full disks under mixed changes |
+//! | `crash.rs`, `kill.rs`, `disk.rs` | kill -9 and full disks under mixed changes |
 //! | `flips.rs` | flipped bits in the files of a run and an index |
 
 mod clients;
@@ -14,6 +14,7 @@ mod crash;
 mod disk;
 mod files;
 mod flips;
+mod kill;
 mod pictures;
 mod schema;
 
@@ -121,7 +122,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 args.slow,
                 Duration::from_secs(args.seconds),
             )?,
-            "kill" => crash::kill(folder.path(), args.rounds.unwrap_or(100), args.seed)?,
+            "kill" => kill::kill(folder.path(), args.rounds.unwrap_or(100), args.seed)?,
             "full" => crash::full(folder.path(), args.rounds.unwrap_or(20), args.seed)?,
             _ => flips::run(&run, folder.path(), args.flips, args.seed)?,
         };
@@ -179,16 +180,20 @@ pub(super) struct PeakMemory {
 }
 
 impl PeakMemory {
+    /// The peaks of the processes that there are at present, in MiB.
+    #[expect(clippy::cast_possible_truncation, reason = "MiB")]
+    #[expect(clippy::cast_sign_loss, reason = "not negative")]
+    pub(super) fn now(server: &Server) -> u64 {
+        server.family_peak_mib() as u64
+    }
+
     /// Calls `work` and returns the peak in MiB meanwhile.
     pub(super) fn during<T>(server: &Server, work: impl FnOnce() -> T) -> (T, u64) {
         let memory = PeakMemory { stop: Arc::default(), peak: Arc::default() };
         let result = std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !memory.stop.load(Ordering::Relaxed) {
-                    #[expect(clippy::cast_possible_truncation, reason = "MiB")]
-                    #[expect(clippy::cast_sign_loss, reason = "not negative")]
-                    let now = server.family_mib() as u64;
-                    memory.peak.fetch_max(now, Ordering::Relaxed);
+                    memory.peak.fetch_max(PeakMemory::now(server), Ordering::Relaxed);
                     std::thread::sleep(Duration::from_millis(20));
                 }
             });

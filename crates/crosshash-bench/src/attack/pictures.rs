@@ -50,14 +50,14 @@ pub(super) fn run(run: &Path) -> Result<Outcome> {
                 }
             }
         }
+        let picture = STANDARD.encode(large_profile());
+        let query = json!({ "query": { "picture": picture }, "target": "words" });
+        let profile = client.json("POST", "/v1/search", &query.to_string());
+        if !profile.is_ok_and(|reply| reply.status < 500) {
+            faults.push("a picture with a large colour profile".into());
+        }
         slowest
     });
-    let picture = STANDARD.encode(large_profile());
-    let query = json!({ "query": { "picture": picture }, "target": "words" }).to_string();
-    let profile = Client::new(address).json("POST", "/v1/search", &query);
-    if !profile.is_ok_and(|reply| reply.status < 500) {
-        faults.push("a picture with a large colour profile".into());
-    }
     let health = Client::new(address).get("/healthz");
     if !server.is_alive() || !health.is_ok_and(|reply| reply.status == 200) {
         faults.push("the server has ended".into());

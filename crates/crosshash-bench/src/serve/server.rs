@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-use crosshash_cli::memory::resident_bytes_of;
+use crosshash_cli::memory::{peak_bytes_of, resident_bytes_of};
 
 /// A running server, stopped on drop.
 pub(crate) struct Server {
@@ -18,15 +18,15 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server on a free local port and waits until it is ready.
     pub(crate) fn start(place: &Path) -> Result<Server> {
-        Server::start_with(place, &[])
+        Server::start_with(place, &["--max-seconds", "5"])
     }
 
-    /// The same with further arguments.
+    /// The same with other arguments.
     pub(crate) fn start_with(place: &Path, more: &[&str]) -> Result<Server> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["program", "serve"])
             .arg(place)
-            .args(["--addr", "127.0.0.1:0", "--log-level", "error", "--max-seconds", "5"])
+            .args(["--addr", "127.0.0.1:0", "--log-level", "error"])
             .args(more)
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
@@ -61,10 +61,11 @@ impl Server {
         Some(bytes as f64 / f64::from(1 << 20))
     }
 
-    /// Resident memory of the server and of the decoders that it started.
-    pub(crate) fn family_mib(&self) -> f64 {
+    /// The sum of the peaks of resident memory of the server and of the decoders that it has at present: an
+    /// upper bound of their memory so far.
+    pub(crate) fn family_peak_mib(&self) -> f64 {
         let own = self.child.id().to_string();
-        let mut bytes = resident_bytes_of(&own).unwrap_or(0);
+        let mut bytes = peak_bytes_of(&own).unwrap_or(0);
         let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         for name in processes.map(|entry| entry.file_name()) {
             let name = name.to_string_lossy();
@@ -74,7 +75,7 @@ impl Server {
                 parent.is_some_and(|parent| parent.trim() == own)
             });
             if is_child {
-                bytes += resident_bytes_of(&name).unwrap_or(0);
+                bytes += peak_bytes_of(&name).unwrap_or(0);
             }
         }
         #[expect(clippy::cast_precision_loss, reason = "a size to be shown")]

@@ -10,8 +10,8 @@ use anyhow::{Context as _, Result};
 use crate::serve::{DataLocation, Limits, Memory, Options, logs, serve};
 use crate::weight_paths::WeightPaths;
 
-/// Bytes of all request bodies and responses together.
-const MEMORY: usize = 256 << 20;
+/// Bytes of all request bodies, their values, and responses together.
+const MEMORY: usize = 192 << 20;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -89,8 +89,8 @@ pub(crate) struct ServeArgs {
     max_k: usize,
 
     /// Maximum items per insert or delete.
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    max_items: usize,
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    max_items: u32,
 
     /// Time limit of a request in seconds.
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=600))]
@@ -133,7 +133,7 @@ impl ServeArgs {
         let limits = Limits {
             body: usize::from(self.max_body) << 20,
             k: self.max_k,
-            items: self.max_items,
+            items: self.max_items as usize,
             time: Duration::from_secs(self.max_seconds.into()),
             connections: self.max_connections.into(),
             memory: Memory::new(MEMORY.max(2 * (usize::from(self.max_body) << 20))),

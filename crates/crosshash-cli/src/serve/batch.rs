@@ -2,34 +2,23 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use axum::response::Response;
+use crosshash_codes::Cancel;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
+use super::body;
 use super::context::RequestContext;
 use super::error::{ApiError, ApiResult};
 use super::query::QueryRequest;
-use super::search::{Plan, SearchResponse, answer};
+use super::search::{Plan, answer};
 use super::state::App;
 
 /// The most queries of a request.
 const MAX_QUERIES: usize = 100;
-
-/// The response: one result, or one per query.
-#[derive(Serialize)]
-#[serde(untagged)]
-pub(crate) enum Results {
-    One(Box<SearchResponse>),
-    Several { results: Vec<SearchResponse> },
-}
-
-impl Results {
-    /// Number of hits of all queries.
-    pub(super) fn hits(&self) -> usize {
-        match self {
-            Results::One(one) => one.hits(),
-            Results::Several { results } => results.iter().map(SearchResponse::hits).sum(),
-        }
-    }
-}
+/// Queries of a request that are answered at the same time. More would only wait, with their hits in
+/// memory.
+const TOGETHER: usize = 8;
 
 /// The queries of a request: `query` or `queries`.
 pub(super) fn queries(
@@ -62,29 +51,58 @@ pub(super) enum Queries {
     Several(Vec<QueryRequest>),
 }
 
-/// Answers all queries of a request at the same time.
+/// Answers all queries of a request: one result, or a list of them.
 pub(super) async fn answer_all(
     app: Arc<App>,
     plan: Arc<Plan>,
     queries: Queries,
-) -> ApiResult<Results> {
+) -> ApiResult<Response> {
     let all = match queries {
         Queries::One(query) => {
-            return Ok(Results::One(Box::new(answer(app, plan, *query).await?)));
+            let result = answer(Arc::clone(&app), plan, *query).await?;
+            return body::response(&app, result);
         }
         Queries::Several(all) => all,
     };
-    let tasks: Vec<_> = all
-        .into_iter()
-        .map(|query| {
-            let context = RequestContext::current();
-            tokio::spawn(context.scope(answer(Arc::clone(&app), Arc::clone(&plan), query)))
-        })
-        .collect();
-    let mut results = Vec::with_capacity(tasks.len());
-    for (nth, task) in tasks.into_iter().enumerate() {
-        let result = task.await.map_err(ApiError::internal)?;
-        results.push(result.map_err(|err| err.of_query(nth))?);
+    let count = all.len();
+    let room = Arc::new(Semaphore::new(TOGETHER));
+    // Dropped with the request, it ends all of them.
+    let mut tasks = JoinSet::new();
+    for (nth, query) in all.into_iter().enumerate() {
+        let context = RequestContext::current();
+        let (app, plan, room) = (Arc::clone(&app), Arc::clone(&plan), Arc::clone(&room));
+        let work = async move {
+            let _turn = room.acquire_owned().await.map_err(ApiError::internal)?;
+            let result = answer(Arc::clone(&app), plan, query).await?;
+            app.limits.memory.keep_all(&RequestContext::current(), result.len())?;
+            Ok::<_, ApiError>(result)
+        };
+        tasks.spawn(context.scope(async move { (nth, work.await) }));
     }
-    Ok(Results::Several { results })
+    let mut results: Vec<ApiResult<Vec<u8>>> = Vec::new();
+    results.resize_with(count, || Err(ApiError::cancelled()));
+    while let Some(done) = tasks.join_next().await {
+        let (nth, result) = done.map_err(ApiError::internal)?;
+        results[nth] = result;
+    }
+    let mut parts = Vec::with_capacity(count);
+    for (nth, result) in results.into_iter().enumerate() {
+        parts.push(result.map_err(|err| err.of_query(nth))?);
+    }
+    let bytes = parts.iter().map(Vec::len).sum();
+    let size = body::size(bytes);
+    let worker = Arc::clone(&app);
+    let join = move |_: &Cancel| {
+        let mut whole = Vec::with_capacity(bytes + parts.len() + 16);
+        whole.extend_from_slice(b"{\"results\":[");
+        for (nth, part) in parts.iter().enumerate() {
+            if nth > 0 {
+                whole.push(b',');
+            }
+            whole.extend_from_slice(part);
+        }
+        whole.extend_from_slice(b"]}");
+        body::response(&worker, whole)
+    };
+    app.workers.run(size, join).await
 }

@@ -1,5 +1,8 @@
 //! Reads requests: JSON bodies, multipart forms, path and query parameters.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use axum::body::Body;
 use axum::extract::{
     DefaultBodyLimit, FromRequest as _, FromRequestParts as _, Multipart, Path, Query,
@@ -7,14 +10,33 @@ use axum::extract::{
 };
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
-use serde::de::DeserializeOwned;
+use crosshash_codes::Cancel;
+use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::context::RequestContext;
 use super::error::{ApiError, ApiResult};
+use super::fair::Size;
+use super::limits::Memory;
 use super::state::App;
 
-/// Bodies of more bytes are parsed by a worker.
-const HEAVY: usize = 64 << 10;
+/// Bodies of more bytes are parsed by a worker; those of more than the second number take long.
+const HEAVY: [usize; 2] = [64 << 10, 1 << 20];
+
+/// Bytes of a value in a list, and of a field of an object.
+const BYTES_OF_VALUE: usize = 32;
+const BYTES_OF_FIELD: usize = 96;
+/// The most elements of a list whose limit is checked later; more are not even read.
+pub(crate) const MAX_LIST: usize = 100_000;
+
+/// How much work it is to parse or copy a body.
+pub(crate) fn size(bytes: usize) -> Size {
+    match bytes {
+        bytes if bytes <= HEAVY[0] => Size::Light,
+        bytes if bytes <= HEAVY[1] => Size::Short,
+        _ => Size::Long,
+    }
+}
 
 /// A JSON body.
 pub(crate) async fn json<T: DeserializeOwned + Send + 'static>(
@@ -29,7 +51,32 @@ pub(crate) async fn json<T: DeserializeOwned + Send + 'static>(
         .at("header Content-Type"));
     }
     let bytes = app.limits.body(&parts.headers, body).await?;
-    app.workers.run_heavy(bytes.len() > HEAVY, move |_| parse(&bytes)).await
+    let length = bytes.len();
+    let (request, memory) = (RequestContext::current(), app.limits.memory.clone());
+    let work = move |_: &Cancel| {
+        reserve_values(&memory, &request, &bytes)?;
+        parse(&bytes)
+    };
+    app.workers.run(size(length), work).await
+}
+
+/// Reserves memory for the values of a body: parsed, small values take many times the space of their
+/// text.
+fn reserve_values(
+    memory: &Memory,
+    request: &RequestContext,
+    bytes: &[u8],
+) -> ApiResult<()> {
+    let values = bytes.iter().filter(|byte| b",[{".contains(byte)).count();
+    let fields = bytes.iter().filter(|&&byte| byte == b':').count();
+    let needed = values * BYTES_OF_VALUE + fields * BYTES_OF_FIELD;
+    if needed > memory.most() {
+        return Err(ApiError::too_large(format!(
+            "the body has about {} values, which take too much memory; send less at once",
+            values + fields
+        )));
+    }
+    memory.keep(request, needed)
 }
 
 /// An optional field of a body: it may be absent, but not null, unless the schema says so.
@@ -39,6 +86,45 @@ where
     T: Deserialize<'de>,
 {
     T::deserialize(field).map(Some)
+}
+
+/// A list of at most [`MAX_LIST`] elements.
+pub(crate) fn list<'de, D, T>(field: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct List<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(text, "a list of at most {MAX_LIST} elements")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+            let mut all = Vec::new();
+            while let Some(one) = list.next_element()? {
+                if all.len() == MAX_LIST {
+                    return Err(A::Error::invalid_length(MAX_LIST + 1, &self));
+                }
+                all.push(one);
+            }
+            Ok(all)
+        }
+    }
+
+    field.deserialize_seq(List(PhantomData))
+}
+
+/// An optional list; see [`list`].
+pub(crate) fn given_list<'de, D, T>(field: D) -> Result<Option<Vec<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    list(field).map(Some)
 }
 
 /// Whether the Content-Type of a body is `expected`.
@@ -56,10 +142,21 @@ pub(crate) async fn form(
 ) -> ApiResult<(Option<Vec<u8>>, Vec<u8>)> {
     let (parts, body) = request.into_parts();
     let bytes = app.limits.body(&parts.headers, body).await?;
+    let size = size(bytes.len());
+    let parse = parse_form(Request::from_parts(parts, Body::from(bytes)));
+    if size == Size::Light {
+        return parse.await;
+    }
+    // It never waits: the whole body is there.
+    let runtime = tokio::runtime::Handle::current();
+    app.workers.run(size, move |_| runtime.block_on(parse)).await
+}
+
+/// The parts of a form whose size was checked.
+async fn parse_form(mut whole: Request) -> ApiResult<(Option<Vec<u8>>, Vec<u8>)> {
     let broken =
         |err: String| ApiError::bad_request(format!("invalid multipart form: {err}"));
-    let mut whole = Request::from_parts(parts, Body::from(bytes));
-    // The size was checked above; the default of the form is smaller.
+    // The default limit of a form is smaller.
     DefaultBodyLimit::disable().apply(&mut whole);
     let form = Multipart::from_request(whole, &()).await;
     let mut form = form.map_err(|err| broken(err.body_text()))?;
@@ -100,9 +197,13 @@ pub(crate) async fn path_and_query<T: DeserializeOwned>(
     Ok((path, query))
 }
 
+/// A value as JSON.
+pub(crate) fn to_bytes(value: &impl Serialize) -> ApiResult<Vec<u8>> {
+    serde_json::to_vec(value).map_err(ApiError::internal)
+}
+
 /// A JSON response.
-pub(crate) fn response(app: &App, value: &impl Serialize) -> ApiResult<Response> {
-    let bytes = serde_json::to_vec(value).map_err(ApiError::internal)?;
+pub(crate) fn response(app: &App, bytes: Vec<u8>) -> ApiResult<Response> {
     Response::builder()
         .header(header::CONTENT_TYPE, "application/json")
         .body(Body::from(app.limits.memory.response(bytes)?))

@@ -1,4 +1,10 @@
-//! `Workers`: runs CPU-bound work, as many pieces at once as there are cores, in a fair order.
+//! `Workers`: runs CPU-bound work in a fair order.
+//!
+//! Pieces of work are not interrupted, so one that is short would wait for those that are running. Short
+//! and long pieces therefore have lanes of their own, each with as many pieces at once as there are
+//! cores: whoever decodes pictures or inserts thousands of items does not stop small searches. Passes
+//! over the codes, which one thread makes for several searches at once, are the third lane: few
+//! searches are handed over at a time, in the order of the lane.
 //!
 //! Start-time fair queueing (Goyal, Vin and Cheng 1996): every client has a virtual time, by which its
 //! work so far is charged. A piece of work starts at the later of its client's time and the time of
@@ -18,14 +24,35 @@ use super::error::{ApiError, ApiResult};
 
 /// Microseconds that are charged for a piece of work until its time is known.
 const ESTIMATE: u64 = 1000;
+/// Searches that are handed over to the index at a time, per core.
+const SEARCHES: usize = 16;
 
-/// A client with its virtual time in microseconds. Clones are the same client.
+/// A client with its virtual times in microseconds, one per lane. Clones are the same client.
 #[derive(Clone, Default)]
-pub(crate) struct Flow(Arc<AtomicU64>);
+pub(crate) struct Flow(Arc<[AtomicU64; 3]>);
+
+/// How much a piece of work has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// Some hundred microseconds: it is done at once, because a change of threads would cost as much.
+    Light,
+    /// Some milliseconds.
+    Short,
+    /// Possibly seconds: pictures, drawings, filters over all items, bodies of megabytes.
+    Long,
+}
 
 /// The workers.
 #[derive(Clone)]
-pub(crate) struct Workers(Arc<Mutex<Queue>>);
+pub(crate) struct Workers {
+    short: Lane,
+    long: Lane,
+    searches: Lane,
+}
+
+/// A queue with its number, which selects the virtual time of a client.
+#[derive(Clone)]
+struct Lane(usize, Arc<Mutex<Queue>>);
 
 struct Queue {
     free: usize,
@@ -37,7 +64,7 @@ struct Queue {
 }
 
 /// The right to run one piece of work; the next one gets it when it is dropped.
-struct Permit(Option<Arc<Mutex<Queue>>>);
+pub(crate) struct Permit(Option<Arc<Mutex<Queue>>>);
 
 impl Drop for Permit {
     fn drop(&mut self) {
@@ -72,19 +99,28 @@ impl Workers {
         Workers::with(cores)
     }
 
-    fn with(free: usize) -> Workers {
-        let queue = Queue { free, now: 0, sequence: 0, waiting: BTreeMap::new() };
-        Workers(Arc::new(Mutex::new(queue)))
+    fn with(cores: usize) -> Workers {
+        Workers {
+            short: Lane::new(0, cores),
+            long: Lane::new(1, cores),
+            searches: Lane::new(2, SEARCHES * cores),
+        }
     }
 
-    /// Runs `work` on a blocking thread when it is its turn. It gets the cancel flag of the request
-    /// and must return soon after it is set.
+    /// Runs `work` on a blocking thread when it is its turn, or at once if it is light. It gets the
+    /// cancel flag of the request and must return soon after it is set.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
+        size: Size,
         work: impl FnOnce(&Cancel) -> ApiResult<T> + Send + 'static,
     ) -> ApiResult<T> {
         let RequestContext { cancel, flow, .. } = RequestContext::current();
-        let permit = self.permit(&flow).await?;
+        let lane = match size {
+            Size::Light => return work(&cancel),
+            Size::Short => self.short.clone(),
+            Size::Long => self.long.clone(),
+        };
+        let permit = lane.permit(&flow).await?;
         let task = tokio::task::spawn_blocking(move || {
             let started = Instant::now();
             let result = if cancel.is_cancelled() {
@@ -92,35 +128,34 @@ impl Workers {
             } else {
                 work(&cancel)
             };
-            flow.charge(started.elapsed().as_micros());
+            lane.charge(&flow, started.elapsed().as_micros());
             drop(permit);
             result
         });
         task.await.map_err(ApiError::internal)?
     }
 
-    /// Runs `work` as [`run`](Workers::run) does if it is heavy. Light work, of some hundred
-    /// microseconds, is done at once: a change of threads would cost as much.
-    pub(crate) async fn run_heavy<T: Send + 'static>(
-        &self,
-        is_heavy: bool,
-        work: impl FnOnce(&Cancel) -> ApiResult<T> + Send + 'static,
-    ) -> ApiResult<T> {
-        if is_heavy {
-            self.run(work).await
-        } else {
-            work(&RequestContext::current().cancel)
-        }
+    /// The right to hand a search over to the index, until it is dropped. Every search is charged with
+    /// the estimate: its own share of a pass is not known.
+    pub(crate) async fn search_turn(&self) -> ApiResult<Permit> {
+        self.searches.permit(&RequestContext::current().flow).await
+    }
+}
+
+impl Lane {
+    fn new(number: usize, free: usize) -> Lane {
+        let queue = Queue { free, now: 0, sequence: 0, waiting: BTreeMap::new() };
+        Lane(number, Arc::new(Mutex::new(queue)))
     }
 
     async fn permit(&self, flow: &Flow) -> ApiResult<Permit> {
         let turn = {
-            let mut queue = lock(&self.0);
-            let start = flow.begin(queue.now);
+            let mut queue = lock(&self.1);
+            let start = self.begin(flow, queue.now);
             if queue.free > 0 {
                 queue.free -= 1;
                 queue.now = start;
-                return Ok(Permit(Some(Arc::clone(&self.0))));
+                return Ok(Permit(Some(Arc::clone(&self.1))));
             }
             queue.sequence += 1;
             let (sender, turn) = oneshot::channel();
@@ -130,22 +165,21 @@ impl Workers {
         };
         turn.await.map_err(|_| ApiError::busy("the server is stopping"))
     }
-}
 
-impl Flow {
     /// The virtual start of a piece of work, which is charged with the estimate.
-    fn begin(&self, now: u64) -> u64 {
-        let start = self.0.load(Ordering::Relaxed).max(now);
-        self.0.store(start.saturating_add(ESTIMATE), Ordering::Relaxed);
+    fn begin(&self, flow: &Flow, now: u64) -> u64 {
+        let time = &flow.0[self.0];
+        let start = time.load(Ordering::Relaxed).max(now);
+        time.store(start.saturating_add(ESTIMATE), Ordering::Relaxed);
         start
     }
 
     /// Charges the time that a piece of work took, instead of the estimate.
-    fn charge(&self, micros: u128) {
+    fn charge(&self, flow: &Flow, micros: u128) {
         let micros = u64::try_from(micros).unwrap_or(u64::MAX);
         let replace =
             |time: u64| Some(time.saturating_sub(ESTIMATE).saturating_add(micros));
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, replace);
+        let _ = flow.0[self.0].fetch_update(Ordering::Relaxed, Ordering::Relaxed, replace);
     }
 }
 
@@ -176,7 +210,7 @@ mod tests {
                             count.fetch_add(1, Ordering::Relaxed);
                             Ok(())
                         };
-                        workers.run(work).await.unwrap();
+                        workers.run(Size::Short, work).await.unwrap();
                     }
                 }));
             }
@@ -185,7 +219,8 @@ mod tests {
             let mut between = Vec::new();
             for _ in 0..10 {
                 let before = count.load(Ordering::Relaxed);
-                honest.clone().scope(workers.run(|_| Ok(()))).await.unwrap();
+                let work = workers.run(Size::Short, |_| Ok(()));
+                honest.clone().scope(work).await.unwrap();
                 between.push(count.load(Ordering::Relaxed) - before);
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
@@ -204,16 +239,43 @@ mod tests {
                     std::thread::sleep(Duration::from_millis(100));
                     Ok(())
                 };
-                busy.run(work).await
+                busy.run(Size::Short, work).await
             });
             tokio::time::sleep(Duration::from_millis(20)).await;
             let waiting = workers.clone();
-            let gone = tokio::spawn(async move { waiting.run(|_| Ok(1)).await.is_ok() });
+            let gone =
+                tokio::spawn(
+                    async move { waiting.run(Size::Short, |_| Ok(1)).await.is_ok() },
+                );
             tokio::time::sleep(Duration::from_millis(20)).await;
             gone.abort();
-            assert_eq!(workers.run(|_| Ok(2)).await.unwrap(), 2);
+            assert_eq!(workers.run(Size::Short, |_| Ok(2)).await.unwrap(), 2);
             slow.await.unwrap().unwrap();
-            assert_eq!(lock(&workers.0).free, 1);
+            assert_eq!(lock(&workers.short.1).free, 1);
+        });
+    }
+
+    /// Long pieces of work on every core do not delay short ones.
+    #[test]
+    fn short_work_does_not_wait_for_long_work() {
+        runtime().block_on(async {
+            let workers = Workers::with(1);
+            let (begun, started) = std::sync::mpsc::channel();
+            let (finish, ends) = std::sync::mpsc::channel::<()>();
+            let busy = workers.clone();
+            let slow = tokio::spawn(async move {
+                let work = move |_: &Cancel| {
+                    begun.send(()).unwrap();
+                    ends.recv().unwrap();
+                    Ok(())
+                };
+                busy.run(Size::Long, work).await
+            });
+            tokio::task::spawn_blocking(move || started.recv().unwrap()).await.unwrap();
+            assert_eq!(workers.run(Size::Short, |_| Ok(3)).await.unwrap(), 3);
+            assert!(!slow.is_finished());
+            finish.send(()).unwrap();
+            slow.await.unwrap().unwrap();
         });
     }
 }

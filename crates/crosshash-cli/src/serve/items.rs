@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 
 use super::body;
 use super::error::{ApiError, ApiResult};
+use super::fair::Size;
 use super::item_view::{ItemView, find, from_hex};
 use super::modality_index::ModalityIndex;
 use super::query::{self, ItemId, accepted_kinds, encode, index};
@@ -30,6 +31,8 @@ const MAX_ID: usize = 512;
 const MAX_TEXT: usize = 100_000;
 /// Maximum length of `meta` as JSON in bytes.
 const MAX_META: usize = 65_536;
+/// Inserts of more items take long, and those of pictures.
+const FEW: usize = 32;
 /// How long a change waits for a model that is being reloaded before it tries again.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -39,6 +42,7 @@ struct Insert {
     #[serde(default, deserialize_with = "body::given")]
     model: Option<String>,
     modality: String,
+    #[serde(deserialize_with = "body::list")]
     items: Vec<Item>,
 }
 
@@ -72,6 +76,7 @@ struct Delete {
     #[serde(default, deserialize_with = "body::given")]
     model: Option<String>,
     modality: String,
+    #[serde(deserialize_with = "body::list")]
     ids: Vec<ItemId>,
 }
 
@@ -135,6 +140,9 @@ pub(crate) async fn post(
 ) -> ApiResult<(StatusCode, Json<Inserted>)> {
     let Insert { model, modality, items } = body::json(&app, request).await?;
     check_count(&app, items.len(), "items")?;
+    let pictures = items.iter().any(|item| item.picture.is_some());
+    let is_long = pictures || items.len() > FEW;
+    let size = if is_long { Size::Long } else { Size::Short };
     // Encode again if the model was replaced in the meantime: the old codes do not fit.
     let mut wanted = items;
     loop {
@@ -149,7 +157,7 @@ pub(crate) async fn post(
                 .collect();
             Ok((made?, wanted))
         };
-        let (made, items) = app.workers.run(work).await?;
+        let (made, items) = app.workers.run(size, work).await?;
         wanted = items;
         match target.change(Change::Put(made)).await? {
             Some(Applied { inserted, replaced, .. }) => {

@@ -88,9 +88,13 @@ impl Limits {
     }
 }
 
-/// The memory of all bodies that are being read and of all responses that are being sent, in KiB.
+/// The memory of all bodies that are being read, of their values, and of all responses that are being
+/// sent, in KiB.
 #[derive(Clone, Debug)]
-pub(crate) struct Memory(Arc<Semaphore>);
+pub(crate) struct Memory {
+    free: Arc<Semaphore>,
+    most: usize,
+}
 
 impl Memory {
     /// Bytes of a body or response that need no reservation.
@@ -98,12 +102,28 @@ impl Memory {
 
     /// At most this many bytes.
     pub(crate) fn new(bytes: usize) -> Memory {
-        Memory(Arc::new(Semaphore::new(bytes >> 10)))
+        Memory { free: Arc::new(Semaphore::new(bytes >> 10)), most: bytes }
+    }
+
+    /// All bytes.
+    pub(crate) fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Reserves memory until the request ends.
+    pub(crate) fn keep_all(&self, request: &RequestContext, bytes: usize) -> ApiResult<()> {
+        request.keep(self.reserve(bytes)?);
+        Ok(())
+    }
+
+    /// Reserves memory until the request ends, unless it is little.
+    pub(crate) fn keep(&self, request: &RequestContext, bytes: usize) -> ApiResult<()> {
+        if bytes > Memory::SMALL { self.keep_all(request, bytes) } else { Ok(()) }
     }
 
     fn reserve(&self, bytes: usize) -> ApiResult<OwnedSemaphorePermit> {
         let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
-        Arc::clone(&self.0).try_acquire_many_owned(kib).map_err(|_| {
+        Arc::clone(&self.free).try_acquire_many_owned(kib).map_err(|_| {
             ApiError::busy("too many large requests at the same time; retry later")
         })
     }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::body;
 use super::error::{ApiError, ApiResult};
+use super::fair::Size;
 use super::map::Progress;
 use super::query::accepted_kinds;
 use super::run::ServedModel;
@@ -29,7 +30,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>) -> ApiResult<Json<Value>> 
         let all = all.collect::<ApiResult<Vec<Value>>>()?;
         Ok(json!({ "default": models.default, "models": all }))
     };
-    Ok(Json(app.workers.run(work).await?))
+    Ok(Json(app.workers.run(Size::Short, work).await?))
 }
 
 /// One model with its training history and evaluation.
@@ -49,7 +50,7 @@ pub(crate) async fn get(
         value["settings"] = run.as_ref().and_then(settings).unwrap_or(Value::Null);
         Ok(value)
     };
-    Ok(Json(app.workers.run(work).await?))
+    Ok(Json(app.workers.run(Size::Short, work).await?))
 }
 
 fn described(model: &ServedModel) -> ApiResult<Value> {
@@ -151,8 +152,15 @@ pub(crate) async fn reload(
 ) -> ApiResult<Json<Value>> {
     let (name, NoParameters {}) = body::path_and_query(request).await?;
     app.model(Some(&name))?;
+    // One at a time: those that wait keep no thread, and leave with their clients.
+    let turn = Arc::clone(&app.reload_turn).lock_owned().await;
     let (worker, again) = (Arc::clone(&app), name.clone());
-    let done = tokio::task::spawn_blocking(move || worker.reload(&again)).await;
+    let work = move || {
+        let reloaded = worker.reload(&again);
+        drop(turn);
+        reloaded
+    };
+    let done = tokio::task::spawn_blocking(work).await;
     match done.map_err(ApiError::internal)? {
         Ok(generation) => Ok(Json(json!({ "model": name, "generation": generation }))),
         Err(err) => {

@@ -14,6 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::body;
 use super::error::{ApiError, ApiResult};
+use super::fair::Size;
 use super::item_view::find;
 use super::items::named;
 use super::run::ServedModel;
@@ -23,6 +24,8 @@ use crosshash::payload;
 
 /// Maximum bytes of cached thumbnails.
 const CACHE_BYTES: usize = 64 << 20;
+/// Maximum bytes of one of them.
+const MAX_CACHED: usize = CACHE_BYTES / 16;
 /// Maximum side of a thumbnail in pixels.
 const MAX_SIDE: u32 = 2048;
 
@@ -55,7 +58,7 @@ impl Thumbnails {
 
     fn put(&self, key: Key, bytes: Bytes) {
         let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if bytes.len() > CACHE_BYTES / 16 || cache.by_key.contains_key(&key) {
+        if bytes.len() > MAX_CACHED || cache.by_key.contains_key(&key) {
             return;
         }
         cache.bytes += bytes.len();
@@ -106,10 +109,16 @@ pub(crate) async fn get(
             let work = move |cancel: &Cancel| {
                 make(&worker, &modality, (&snapshot, item), &name, size, cancel)
             };
-            let made = app.workers.run(work).await?;
-            let bytes = Bytes::from(made.ok_or_else(missing)?);
-            app.thumbnails.put(key, bytes.clone());
-            bytes
+            let made = app.workers.run(Size::Long, work).await?;
+            let made = made.ok_or_else(missing)?;
+            if made.len() > MAX_CACHED {
+                // Not shared with other requests: each has its own copy until it is sent.
+                app.limits.memory.response(made)?
+            } else {
+                let bytes = Bytes::from(made);
+                app.thumbnails.put(key, bytes.clone());
+                bytes
+            }
         }
     };
     let tag = format!("\"{:016x}\"", xxh3_64(&bytes));

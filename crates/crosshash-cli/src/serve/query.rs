@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::body;
 use super::error::{ApiError, ApiResult};
+use super::fair::Size;
 use super::item_view::{find, from_hex, label_names};
 use super::modality_index::ModalityIndex;
 use super::rank::item_outputs;
@@ -200,6 +201,10 @@ impl QueryRequest {
         let modality = modality
             .map_err(|err| ApiError::bad_request(err.to_string()).at(place))?
             .to_owned();
+        let size = match self.kind() {
+            QueryKind::Text | QueryKind::Features => Size::Short,
+            QueryKind::Picture | QueryKind::Drawing => Size::Long,
+        };
         let (worker, name) = (Arc::clone(model), modality.clone());
         let work = move |cancel: &Cancel| -> ApiResult<(u64, Encoded)> {
             let started = Instant::now();
@@ -210,7 +215,7 @@ impl QueryRequest {
                 encoder.ok_or_else(|| ApiError::internal("the model has no encoder"))?;
             Ok((decode, encode(encoder, &name, input, cancel)?))
         };
-        let (decode, encoded) = app.workers.run(work).await?;
+        let (decode, encoded) = app.workers.run(size, work).await?;
         let EncodedQuery { outputs, code, .. } = encoded.query;
         let code = code.words().to_vec();
         let mut query = resolved(model, Some(modality), code, Some(outputs), None, started);

@@ -16,6 +16,7 @@ use tokio::sync::OnceCell;
 use super::batch;
 use super::counts::{self, CountsView};
 use super::error::{ApiError, ApiResult};
+use super::fair::Size;
 use super::fields::ModalityFields;
 use super::item_view::{ItemView, to_hex};
 use super::items::picture_path;
@@ -31,7 +32,7 @@ use crate::word_ranking::{By, Ranked, RankedPage, WordQuery};
 
 /// Default number of results per response.
 const DEFAULT_K: usize = 24;
-/// Responses with more hits are written by a worker.
+/// Results with more hits are written by a worker.
 const HEAVY: usize = 100;
 /// The most bytes of texts and fields of the results of a query.
 const MAX_CONTENT: usize = 16 << 20;
@@ -46,7 +47,7 @@ struct SearchRequest {
     #[serde(default, deserialize_with = "body::given")]
     query: Option<QueryRequest>,
     /// Several queries, instead of one.
-    #[serde(default, deserialize_with = "body::given")]
+    #[serde(default, deserialize_with = "body::given_list")]
     queries: Option<Vec<QueryRequest>>,
     #[serde(default, deserialize_with = "body::given")]
     target: Option<String>,
@@ -69,7 +70,7 @@ struct SearchRequest {
 }
 
 #[derive(Serialize)]
-pub(crate) struct SearchResponse {
+struct SearchResponse {
     model: String,
     generation: u64,
     target: String,
@@ -162,18 +163,16 @@ pub(crate) async fn post(
         explain: explain.unwrap_or(true),
         counts,
     };
-    let results = batch::answer_all(Arc::clone(&app), Arc::new(plan), queries).await?;
-    let worker = Arc::clone(&app);
-    let is_heavy = results.hits() > HEAVY;
-    app.workers.run_heavy(is_heavy, move |_| body::response(&worker, &results)).await
+    batch::answer_all(app, Arc::new(plan), queries).await
 }
 
-/// Answers one query.
+/// Answers one query: the result as JSON. It is written at once, so that results do not wait as objects,
+/// which take much more memory.
 pub(super) async fn answer(
     app: Arc<App>,
     plan: Arc<Plan>,
     query: QueryRequest,
-) -> ApiResult<SearchResponse> {
+) -> ApiResult<Vec<u8>> {
     let (model, target) = (&plan.model, &plan.target);
     let Page { k, skip, radius } = plan.page;
     let words = word_query(plan.by, query.text()?, target, (k, skip, radius))?;
@@ -195,14 +194,16 @@ pub(super) async fn answer(
     let found = match ranking {
         Some(ranking) if plan.filter.is_none() => {
             let request = live::SearchRequest { k, skip, radius, ranking: Some(ranking) };
+            let turn = app.workers.search_turn().await?;
             let found = target.search(query.code.clone(), reals, request).await?;
+            drop(turn);
             let SearchReply { snapshot, hits, nearest } = found;
             let mut counts = None;
             if plan.counts {
                 let (worker, code) = (Arc::clone(&plan), query.code.clone());
                 let snapshot = Arc::clone(&snapshot);
                 let work = move |_: &Cancel| worker.count(&snapshot, None, &code);
-                counts = Some(app.workers.run(work).await?);
+                counts = Some(app.workers.run(Size::Long, work).await?);
             }
             Outcome { snapshot, hits, nearest, allowed: None, counts }
         }
@@ -213,15 +214,23 @@ pub(super) async fn answer(
             let work = move |_: &Cancel| {
                 worker.narrowed((snapshot, allowed), code, ranked, meaning)
             };
-            app.workers.run(work).await?
+            let size = if plan.counts { Size::Long } else { Size::Short };
+            app.workers.run(size, work).await?
         }
     };
     let worker = Arc::clone(&plan);
-    let is_heavy = !words.text.is_empty() || found.hits.len() > HEAVY;
+    let is_light = words.text.is_empty() && found.hits.len() <= HEAVY;
     let work = move |cancel: &Cancel| {
-        worker.respond((query, outputs), &words, ranking, found, searching, cancel)
+        body::to_bytes(&worker.respond(
+            (query, outputs),
+            &words,
+            ranking,
+            found,
+            searching,
+            cancel,
+        )?)
     };
-    app.workers.run_heavy(is_heavy, work).await
+    app.workers.run(if is_light { Size::Light } else { Size::Short }, work).await
 }
 
 /// What a search by meaning finds.
@@ -255,7 +264,8 @@ impl Plan {
             })?;
             Ok((snapshot, Arc::new(set)))
         };
-        let evaluated = self.allowed.get_or_try_init(|| app.workers.run(work)).await;
+        let work = || app.workers.run(Size::Long, work);
+        let evaluated = self.allowed.get_or_try_init(work).await;
         let (snapshot, allowed) = evaluated?;
         Ok((Arc::clone(snapshot), Some(Arc::clone(allowed))))
     }
@@ -403,17 +413,11 @@ async fn read(app: &App, request: Request) -> ApiResult<SearchRequest> {
         return body::json(app, request).await;
     }
     let (json, picture) = body::form(app, request).await?;
+    let size = body::size(json.as_ref().map_or(0, Vec::len));
     let parse = move |_: &Cancel| body::parse(json.as_deref().unwrap_or(b"{}"));
-    let mut request: SearchRequest = app.workers.run(parse).await?;
+    let mut request: SearchRequest = app.workers.run(size, parse).await?;
     request.query.get_or_insert_default().upload = Some(picture);
     Ok(request)
-}
-
-impl SearchResponse {
-    /// Number of hits.
-    pub(super) fn hits(&self) -> usize {
-        self.hits.len()
-    }
 }
 
 impl SearchRequest {

@@ -35,6 +35,8 @@ pub(crate) struct App {
     pub(crate) weights: WeightPaths,
     models: ArcSwap<Models>,
     reloading: Mutex<BTreeMap<String, Stamp>>, // of the loaded models
+    /// Held by the request that reloads a model.
+    pub(crate) reload_turn: Arc<tokio::sync::Mutex<()>>,
     pub(crate) limits: Limits,
     pub(crate) guard: Guard,
     pub(crate) workers: Workers,
@@ -113,6 +115,7 @@ impl App {
             weights,
             models: ArcSwap::from_pointee(Models { default, all }),
             reloading: Mutex::new(stamps),
+            reload_turn: Arc::default(),
             limits,
             guard,
             workers: Workers::new(),

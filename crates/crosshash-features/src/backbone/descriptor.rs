@@ -3,10 +3,13 @@
 
 use std::path::PathBuf;
 
+use crosshash_codes::Cancel;
+
 use super::{Backbone, BackboneInfo, InputKind, Weights};
 use crate::Result;
 use crate::descriptor;
-use crate::picture::{Filter, Picture, Raster, fit, grey};
+use crate::isolate::Decoder;
+use crate::picture::{Fitting, Limits, Picture, Raster, grey};
 
 /// Side of the square that a picture is fitted into.
 pub const PICTURE_SIZE: usize = 72;
@@ -66,24 +69,41 @@ impl Backbone for Descriptor {
     }
 
     fn pictures(&self, batch: &[Picture]) -> Result<Vec<f32>> {
-        let row = |picture: &Picture| {
-            if self.drawings {
-                descriptor::drawing(&drawing(picture))
-            } else {
-                descriptor::picture(&square(picture))
-            }
-        };
+        let fitting = self.fitting();
+        let row = |picture: &Picture| self.features(&fitting.apply(picture));
         Ok(batch.iter().flat_map(row).collect())
+    }
+
+    /// The process that decodes also fits the picture: only a small square is sent.
+    fn decoded(
+        &self,
+        decoder: &Decoder,
+        file: &[u8],
+        limits: &Limits,
+        cancel: &Cancel,
+    ) -> Result<Vec<f32>> {
+        let square = decoder.decode_fitted(file, limits, self.fitting(), cancel)?;
+        Ok(self.features(&square))
     }
 }
 
-fn square(picture: &Picture) -> Raster {
-    let square = fit(picture, PICTURE_SIZE, 0, Filter::Area);
-    Raster::new(PICTURE_SIZE, 3, square.rgb().to_vec())
-}
+impl Descriptor {
+    /// A drawing as in the emoji data set: the strokes fill the square except for a margin.
+    fn fitting(&self) -> Fitting {
+        if self.drawings {
+            Fitting { size: DRAWING_SIZE, margin: DRAWING_MARGIN, trims: true }
+        } else {
+            Fitting { size: PICTURE_SIZE, margin: 0, trims: false }
+        }
+    }
 
-/// As in the emoji data set: the strokes fill the square except for a margin.
-fn drawing(picture: &Picture) -> Raster {
-    let square = fit(&picture.trimmed(), DRAWING_SIZE, DRAWING_MARGIN, Filter::Area);
-    Raster::new(DRAWING_SIZE, 1, square.rgb().chunks_exact(3).map(grey).collect())
+    /// The features of a fitted picture.
+    fn features(&self, square: &Picture) -> Vec<f32> {
+        if self.drawings {
+            let ink = square.rgb().chunks_exact(3).map(grey).collect();
+            descriptor::drawing(&Raster::new(DRAWING_SIZE, 1, ink))
+        } else {
+            descriptor::picture(&Raster::new(PICTURE_SIZE, 3, square.rgb().to_vec()))
+        }
+    }
 }

@@ -19,13 +19,15 @@ mod wordllama;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crosshash_codes::Cancel;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
 pub use classifier::Classifier;
 pub use descriptor::{DRAWING_MARGIN, DRAWING_SIZE, PICTURE_SIZE};
 
-use crate::picture::{Picture, Preprocessing};
+use crate::isolate::Decoder;
+use crate::picture::{Limits, Picture, Preprocessing};
 use crate::{Error, Result};
 
 /// Input type of a backbone.
@@ -80,6 +82,20 @@ pub trait Backbone: Send + Sync {
             preprocessing.apply(picture, input);
         }
         self.inputs(&inputs, batch.len())
+    }
+
+    /// A picture file as the input of [`inputs`](Backbone::inputs); its features, if this is not a network.
+    fn decoded(
+        &self,
+        decoder: &Decoder,
+        file: &[u8],
+        limits: &Limits,
+        cancel: &Cancel,
+    ) -> Result<Vec<f32>> {
+        match self.preprocessing() {
+            Some(input) => decoder.decode_for(file, limits, input, cancel),
+            None => self.pictures(&[decoder.decode(file, limits, cancel)?]),
+        }
     }
 
     /// Features of a batch of texts.

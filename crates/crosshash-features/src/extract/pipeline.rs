@@ -233,13 +233,8 @@ impl<'a> Shared<'a> {
                 continue;
             }
             let Extraction { decoder, limits, .. } = self.how;
-            let made = match backbone.preprocessing() {
-                Some(input) => decoder.decode_for(&bytes, limits, input, &cancel),
-                // Hand-crafted features are as fast as decoding: compute them here.
-                None => decoder
-                    .decode(&bytes, limits, &cancel)
-                    .and_then(|picture| backbone.pictures(&[picture])),
-            };
+            // Hand-crafted features are as fast as decoding: they are computed here.
+            let made = backbone.decoded(decoder, &bytes, limits, &cancel);
             drop(bytes);
             match made {
                 Ok(input) => {

@@ -32,7 +32,7 @@ pub use pool::{WorkerPool, WorkerSettings};
 pub use worker::run_worker;
 
 use crate::Result;
-use crate::picture::{self, Limits, Picture, Preprocessing};
+use crate::picture::{self, Fitting, Limits, Picture, Preprocessing};
 
 /// How pictures are decoded: in this process, or by a [`WorkerPool`]. Clones share the workers.
 ///
@@ -72,6 +72,8 @@ enum Job {
     Square(Preprocessing),
     /// Scaled down to at most this many pixels per side.
     Within(usize),
+    /// Fitted into a square.
+    Fitted(Fitting),
 }
 
 static INSTALLED: OnceLock<Decoder> = OnceLock::new();
@@ -137,6 +139,17 @@ impl Decoder {
         Ok(values)
     }
 
+    /// Decodes a file and fits it into a square.
+    pub(crate) fn decode_fitted(
+        &self,
+        file: &[u8],
+        limits: &Limits,
+        fitting: Fitting,
+        cancel: &Cancel,
+    ) -> Result<Picture> {
+        self.run(&Job::Fitted(fitting), file, limits, cancel)
+    }
+
     fn run(
         &self,
         job: &Job,
@@ -164,6 +177,7 @@ impl Job {
                 Ok(preprocessing.square(&picture))
             }
             Job::Within(side) => Ok(picture.within(*side)),
+            Job::Fitted(fitting) => Ok(fitting.apply(&picture)),
         }
     }
 
@@ -173,6 +187,7 @@ impl Job {
             Job::Whole => limits.pixels.max(picture::MAX_SVG_PIXELS),
             Job::Square(preprocessing) => (preprocessing.size as u64).pow(2),
             Job::Within(side) => (*side as u64).saturating_pow(2),
+            Job::Fitted(fitting) => (fitting.size as u64).saturating_pow(2),
         }
     }
 }

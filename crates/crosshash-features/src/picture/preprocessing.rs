@@ -276,6 +276,26 @@ pub(crate) fn grey(pixel: &[u8]) -> u8 {
     u8::try_from(value).unwrap_or(255)
 }
 
+/// How a picture is fitted into a square for hand-crafted features.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Fitting {
+    pub(crate) size: usize,
+    pub(crate) margin: usize,
+    /// Whether white borders are cut off before.
+    pub(crate) trims: bool,
+}
+
+impl Fitting {
+    pub(crate) fn apply(&self, picture: &Picture) -> Picture {
+        let Fitting { size, margin, trims } = *self;
+        if trims {
+            fit(&picture.trimmed(), size, margin, Filter::Area)
+        } else {
+            fit(picture, size, margin, Filter::Area)
+        }
+    }
+}
+
 /// Fits a picture into the centre of a white square with a margin.
 pub(crate) fn fit(
     picture: &Picture,

@@ -213,12 +213,7 @@ impl QueryEncoder {
         let loaded = self.loaded(modality, QueryKind::Picture)?;
         let (backbone, limits) = (loaded.backbone(), &self.limits);
         let each = |(k, file): (usize, &Vec<u8>)| -> Result<Vec<f32>> {
-            let values = match backbone.preprocessing() {
-                Some(input) => decoder.decode_for(file, limits, input, cancel),
-                None => decoder
-                    .decode(file, limits, cancel)
-                    .and_then(|picture| backbone.pictures(&[picture])),
-            };
+            let values = backbone.decoded(decoder, file, limits, cancel);
             values.map_err(|err| Error::content(format!("picture {}: {err}", k + 1)))
         };
         let values: Vec<Vec<f32>> =
