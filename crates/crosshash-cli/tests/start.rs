@@ -150,6 +150,127 @@ fn tables_are_started_from() {
     assert!(found.lines().count() > 3, "{found}");
 }
 
+/// Photos and sketches in class folders, as Sketchy has them.
+#[test]
+fn class_folders_of_two_modalities_are_started_from() {
+    let dir = tempfile::tempdir().unwrap();
+    for k in 0..24_u8 {
+        let (red, class) = (k % 2 == 0, if k % 2 == 0 { "fire_engine" } else { "whale" });
+        picture(dir.path().join(format!("sketchy/photo/{class}/n{k}.png")), red, 5 * k);
+        for nth in 1..3_u8 {
+            let sketch = format!("sketchy/sketch/{class}/n{k}-{nth}.png");
+            picture(dir.path().join(sketch), red, 5 * k + nth);
+        }
+    }
+    let said = start(dir.path(), 0, "sketchy", &QUICK);
+    for part in ["photo", "sketch", "2 classes (fire_engine, whale)"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let run = dir.path().join("sketchy-crosshash/run");
+    let sketch = dir.path().join("sketchy/sketch/whale/n1-1.png");
+    let (run, sketch) = (run.to_str().unwrap(), sketch.to_str().unwrap());
+    let found = done(&[
+        "search",
+        run,
+        "--image",
+        sketch,
+        "--modality",
+        "sketch",
+        "--target",
+        "photo",
+        "-k",
+        "5",
+    ]);
+    assert!(found.matches("whale/").count() >= 4, "{found}");
+    let found = done(&["search", run, "--text", "whale", "--target", "photo", "-k", "5"]);
+    assert!(found.matches("whale/").count() >= 4, "{found}");
+}
+
+/// A zip of pictures beside a table that names them by code points, as OpenMoji has it.
+#[test]
+fn a_zip_of_pictures_and_a_table_are_started_from() {
+    use std::io::Write as _;
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("openmoji");
+    fs_err::create_dir(&folder).unwrap();
+    let mut zip = zip::ZipWriter::new(
+        fs_err::File::create(folder.join("openmoji_color_64px.zip")).unwrap(),
+    );
+    let mut table = String::from("hexcode\tgroup\tsubgroup\tannotation\ttags\n");
+    for k in 0..30_u8 {
+        let code = format!("1F6{k:02X}");
+        let path = dir.path().join("one.png");
+        picture(path.clone(), k % 2 == 0, 7 * k);
+        zip.start_file(format!("{code}.png"), zip::write::SimpleFileOptions::default())
+            .unwrap();
+        zip.write_all(&fs_err::read(path).unwrap()).unwrap();
+        let (group, name, tags) = match k % 2 {
+            0 => ("smileys-emotion", "glowing face", "happy, smile, warm"),
+            _ => ("animals-nature", "cool fish", "ocean, swim, cold"),
+        };
+        table += &format!("{code}\t{group}\tall\t{name}\t{tags}\n");
+    }
+    zip.finish().unwrap();
+    fs_err::write(folder.join("openmoji.tsv"), table).unwrap();
+    let said = start(dir.path(), 0, "openmoji", &QUICK);
+    for part in ["openmoji_color_64px.zip", "30 files", "tags", "group"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let run = dir.path().join("openmoji-crosshash/run");
+    let run = run.to_str().unwrap();
+    let found =
+        done(&["search", run, "--text", "ocean fish", "--target", "image", "-k", "4"]);
+    let codes: Vec<String> =
+        (0..30_u8).filter(|k| k % 2 == 1).map(|k| format!("1F6{k:02X}")).collect();
+    let right = codes.iter().filter(|code| found.contains(code.as_str())).count();
+    assert!(right >= 3, "{found}");
+}
+
+/// Five captions per picture and features instead of pictures, as our copy of Flickr8k has them.
+#[test]
+fn captions_and_features_are_started_from() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("flickr8k");
+    fs_err::create_dir(&folder).unwrap();
+    let mut table = String::from("id\tsplit\tcaption_1\tcaption_2\tcaption_3\n");
+    let mut rows = Vec::new();
+    for k in 0..40_u8 {
+        let part = if k < 30 { "train" } else { "test" };
+        let (thing, at) = if k % 2 == 0 { ("dog", 0) } else { ("surfer", 4) };
+        table += &format!(
+            "p{k}\t{part}\tA {thing} is number {k} .\tThe {thing} in the picture .\tOne {thing} .\n"
+        );
+        let row = (0..8).map(|c| {
+            f32::from(u8::from(c / 4 == at / 4)) + f32::from((k * 7 + c) % 5) / 10.0
+        });
+        rows.extend(row);
+    }
+    fs_err::write(folder.join("samples.tsv"), table).unwrap();
+    let features = folder.join("image_efficientnet_lite0.npy");
+    crosshash_codes::npy::write_matrix(&features, 40, 8, rows).unwrap();
+    let said = start(dir.path(), 0, "flickr8k", &QUICK);
+    for part in [
+        "image_efficientnet_lite0.npy: features",
+        "caption_1",
+        "names the parts of the split",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let run = dir.path().join("flickr8k-crosshash/run");
+    let target = "image_efficientnet_lite0";
+    let found = done(&[
+        "search",
+        run.to_str().unwrap(),
+        "--text",
+        "dog",
+        "--target",
+        target,
+        "-k",
+        "5",
+    ]);
+    assert!(found.lines().count() >= 5, "{found}");
+}
+
 #[test]
 fn what_cannot_be_used_is_said_and_nothing_is_written() {
     let dir = tempfile::tempdir().unwrap();

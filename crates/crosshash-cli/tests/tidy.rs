@@ -184,7 +184,7 @@ const OLD_FILES: [&str; 15] = [
 ];
 
 /// Hosts that code and documents may name: local addresses, examples, schemas, sources of weights.
-const HOSTS: [&str; 11] = [
+const HOSTS: [&str; 10] = [
     "127.0.0.1",
     "burn.dev",
     "download.pytorch.org",
@@ -193,7 +193,6 @@ const HOSTS: [&str; 11] = [
     "git-lfs",
     "git-lfs.github.com",
     "github.com",
-    "huggingface.co",
     "rustup.rs",
     "www.w3.org",
 ];

@@ -6,6 +6,7 @@
 //! | [`pictures`] | lists of picture files in folders and archives |
 //! | [`descriptor`] | hand-crafted features of small pictures |
 //! | [`backbone`] | pretrained networks for pictures or texts; ONNX runtimes |
+//! | [`gemm`] | matrix products of native networks |
 //! | [`extract`] | parallel extraction over many files, with a cache |
 //! | [`isolate`] | decoding of untrusted pictures in worker processes |
 //!
@@ -17,6 +18,7 @@ pub mod backbone;
 pub mod descriptor;
 mod error;
 pub mod extract;
+pub mod gemm;
 pub mod isolate;
 pub mod picture;
 pub mod pictures;

@@ -164,6 +164,11 @@ impl LoadedDataset {
                 Error::File { .. } | Error::Io(_) => err,
                 err => Error::content(format!("modality {modality}: {err}")),
             };
+            let kind = match &features {
+                Features::Text(_) => backbone::InputKind::Texts,
+                _ => backbone::InputKind::Pictures,
+            };
+            let name = backbone::side(&name, kind);
             let loaded = backbone::open(&name, &extractor.weights).map_err(context)?;
             let extracted =
                 extractor.extract(&loaded, &features, &modality).map_err(context)?;

@@ -12,8 +12,8 @@ use serde_json::json;
 
 use crate::backbone::Loaded;
 use crate::data::{
-    Analysis, Features, Items, LabelSource, LoadedDataset, MANIFEST, Manifest, Many,
-    ModalitySource,
+    Analysis, Features, Items, LabelSource, Language, LoadedDataset, MANIFEST, Manifest,
+    Many, ModalitySource,
 };
 use crate::featurize::FeatureExtractor;
 use crate::{Error, Result};
@@ -125,8 +125,9 @@ pub fn add(folder: &Path, guesses: &[Guess], options: &GuessOptions) -> Result<(
         Ok(())
     })?;
     let text = Some(Many::One("guessed".to_owned()));
-    // Probabilities are for readers, not words.
-    let analysis = Some(Analysis { digits: false, ..Analysis::default() });
+    // Probabilities are for readers, not words. The names of the classes are English.
+    let stem = Some(Language::English);
+    let analysis = Some(Analysis { digits: false, stem, ..Analysis::default() });
     manifest.modality.insert(
         MODALITY.into(),
         ModalitySource { text, analysis, ..ModalitySource::default() },

@@ -71,7 +71,6 @@ mod error;
 pub mod evaluate;
 pub mod extract;
 pub mod featurize;
-mod gemm;
 pub mod guess;
 mod image_rows;
 #[cfg(feature = "keywords")]
@@ -99,6 +98,7 @@ mod user_eval;
 mod weights;
 
 pub use crosshash_codes as codes;
+pub(crate) use crosshash_features::gemm;
 pub use crosshash_features::{isolate, picture};
 
 pub use complete::{CompleteProgress, FinishedTraining};

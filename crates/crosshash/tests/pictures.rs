@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crosshash::backbone::{self, Weights};
+use crosshash::backbone::{self, InputKind, Weights};
 use crosshash::data::{self, Features, Pictures, Raster};
 use crosshash::extract::{self, Extracted, Extraction};
 use crosshash::picture::{Limits, Picture};
@@ -249,6 +249,45 @@ fn any_onnx_text_encoder_is_a_backbone() {
     assert!(cut.backbone().texts(&[""]).unwrap().iter().all(|x| x.is_finite()));
     let err = loaded.backbone().pictures(&[]).unwrap_err().to_string();
     assert_eq!(err, "this backbone takes texts, not pictures");
+}
+
+/// Two networks of one space (`fixtures/pair.py`), as one backbone.
+#[test]
+fn a_pair_of_networks_is_a_backbone_of_two_sides() {
+    let dir = tempfile::tempdir().unwrap();
+    for entry in fs_err::read_dir(fixture("pair")).unwrap() {
+        let entry = entry.unwrap();
+        fs_err::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
+    }
+    let path = dir.path().join("clip.toml");
+    let name = path.display().to_string();
+    let text = fs_err::read(fixture("pair/expected.json")).unwrap();
+    let all: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let expected =
+        |key: &str| -> Vec<f32> { serde_json::from_value(all[key].clone()).unwrap() };
+    let open = |name: &str| backbone::open(name, &Weights::default());
+    let pictures = open(&backbone::side(&name, InputKind::Pictures)).unwrap();
+    let rgb = (0..192).map(|k| u8::try_from(7 * k % 256).unwrap()).collect();
+    let picture = Picture::new(8, 8, rgb);
+    near(&pictures.backbone().pictures(&[picture]).unwrap(), &expected("picture"));
+    let texts = open(&backbone::side(&name, InputKind::Texts)).unwrap();
+    let rows = texts.backbone().texts(&["a photo of a RED thing", "blue"]).unwrap();
+    near(&rows[..32], &expected("a photo of a red thing"));
+    near(&rows[32..], &expected("blue"));
+    assert_ne!(pictures.feature_source(), texts.feature_source());
+    assert_eq!(pictures.backbone().width(), texts.backbone().width());
+    // Padding has no effect on a network that uses the mask.
+    let description = fs_err::read_to_string(&path).unwrap();
+    fs_err::write(&path, format!("{description}pad_to = 12\npad_token = 4\n")).unwrap();
+    let padded = open(&format!("{name}#texts")).unwrap();
+    near(&padded.backbone().texts(&["blue"]).unwrap(), &expected("blue"));
+
+    let err = open(&name).unwrap_err().to_string();
+    assert!(err.contains("choose") && err.contains("clip.toml#texts"), "{err}");
+    fs_err::write(&path, description.replace("tokenizer =", "tokeniser =")).unwrap();
+    let err = open(&format!("{name}#texts")).unwrap_err().to_string();
+    assert!(err.contains("clip.toml") && err.contains("tokeniser"), "{err}");
+    assert_eq!(backbone::side("wordllama", InputKind::Texts), "wordllama");
 }
 
 fn extract(

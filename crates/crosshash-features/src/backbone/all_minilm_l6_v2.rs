@@ -44,6 +44,6 @@ pub(super) static INFO: BackboneInfo = BackboneInfo {
   then pass FOLDER with --weights or $CROSSHASH_WEIGHTS",
     revision: 1,
     open: |files, weights| {
-        Ok(Box::new(Sentence::open(&files[0], &files[1], None, weights)?))
+        Ok(Box::new(Sentence::open(&files[0], &files[1], None, None, weights)?))
     },
 };

@@ -1,7 +1,8 @@
 //! Backbones: pretrained networks (or hand-crafted descriptors) that compute features of pictures
 //! or texts. One file each, one line each in [`BACKBONES`]. Nothing here is trained.
 //!
-//! A backbone is opened by name or, for any ONNX network, by the path of its file. A model stores
+//! A backbone is opened by name or, for any ONNX network, by the path of its file, or, for two networks of one space,
+//! by the path of their description (`pair.rs`). A model stores
 //! the [`FeatureSource`] of its training features, so that queries use the same network with the
 //! same weights and preprocessing.
 
@@ -12,8 +13,11 @@ mod doodlenet;
 mod onnx;
 mod onnx_image;
 mod onnx_sidecar;
+mod pair;
 mod sentence;
+mod sentencepiece;
 mod tokenizer;
+mod use_multilingual;
 mod wordllama;
 
 use std::path::{Path, PathBuf};
@@ -25,6 +29,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 pub use classifier::Classifier;
 pub use descriptor::{DRAWING_MARGIN, DRAWING_SIZE, PICTURE_SIZE};
+pub use pair::side;
 
 use crate::isolate::Decoder;
 use crate::picture::{Limits, Picture, Preprocessing};
@@ -195,6 +200,7 @@ pub static BACKBONES: &[&BackboneInfo] = &[
     &doodlenet::INFO,
     &all_minilm_l6_v2::INFO,
     &wordllama::INFO,
+    &use_multilingual::INFO,
 ];
 
 /// Where weights are searched, and which ONNX runtime is used.
@@ -290,8 +296,15 @@ pub fn open(name: &str, weights: &Weights) -> Result<Loaded> {
     open_in(&[BACKBONES], name, weights)
 }
 
-/// Opens a backbone of `tables` by name, or an ONNX network by the path of its file.
+/// Opens a backbone of `tables` by name, an ONNX network by the path of its file, or a side of a pair of
+/// networks by the path of its description (see [`side`]).
 pub fn open_in(tables: &[Table], name: &str, weights: &Weights) -> Result<Loaded> {
+    if let Some((path, kind)) = pair::parse(name)? {
+        let (backbone, digest) = pair::open(path, kind, weights)?;
+        let feature_source = FeatureSource { backbone: name.to_owned(), digest };
+        let backbone = Arc::from(backbone);
+        return Ok(Loaded { feature_source, drawings: false, backbone });
+    }
     let path = Path::new(name);
     if path.extension().is_some_and(|ending| ending == onnx_sidecar::ENDING) {
         let (backbone, digest, drawings) = onnx_sidecar::open(path, weights)?;

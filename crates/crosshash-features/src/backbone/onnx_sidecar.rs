@@ -91,7 +91,7 @@ pub(super) fn open(
         (None, Some(text)) => {
             let folder = path.parent().unwrap_or(Path::new("."));
             let tokenizer = folder.join(&text.tokenizer);
-            let mut sentence = Sentence::open(path, &tokenizer, output, weights)?;
+            let mut sentence = Sentence::open(path, &tokenizer, output, None, weights)?;
             sentence.pooling = text.pooling;
             sentence.unit_length = text.unit_length;
             sentence.max_tokens = text.max_tokens.max(1);

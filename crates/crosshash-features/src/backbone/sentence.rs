@@ -21,6 +21,13 @@ pub(super) enum Pooling {
     First,
 }
 
+/// Fills every text up to a number of tokens.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Padding {
+    pub(super) length: usize,
+    pub(super) token: u32,
+}
+
 /// A tokenizer and a network.
 pub(super) struct Sentence {
     tokenizer: Tokenizer,
@@ -29,6 +36,7 @@ pub(super) struct Sentence {
     pub(super) pooling: Pooling,
     pub(super) unit_length: bool,
     pub(super) max_tokens: usize,
+    padding: Option<Padding>,
 }
 
 impl Sentence {
@@ -37,6 +45,7 @@ impl Sentence {
         path: &Path,
         tokens: &Path,
         output: Option<&str>,
+        padding: Option<Padding>,
         weights: &Weights,
     ) -> Result<Sentence> {
         let tokenizer = Tokenizer::open(tokens)?;
@@ -47,7 +56,8 @@ impl Sentence {
             width: 0,
             pooling: Pooling::Mean,
             unit_length: true,
-            max_tokens: 256,
+            max_tokens: padding.map_or(256, |padding| padding.length.max(1)),
+            padding,
         };
         sentence.width = sentence.one("a text").map_err(|err| err.at(path))?.len();
         Ok(sentence)
@@ -63,15 +73,22 @@ impl Sentence {
             ids.truncate(self.max_tokens);
             ids[self.max_tokens - 1] = last;
         }
+        let own = ids.len().max(1);
+        if ids.is_empty() {
+            ids.push(self.padding.map_or(0, |padding| padding.token));
+        }
+        if let Some(Padding { length, token }) = self.padding {
+            ids.resize(length.max(ids.len()), token);
+        }
         let ids: Vec<i64> = ids.into_iter().map(i64::from).collect();
-        let count = ids.len().max(1);
-        let (ones, zeros) = (vec![1; count], vec![0; count]);
-        let ids = if ids.is_empty() { zeros.clone() } else { ids };
+        let count = ids.len();
+        let (mut mask, zeros) = (vec![1; own], vec![0; count]);
+        mask.resize(count, 0);
         let mut inputs = Vec::new();
         for name in self.network.names() {
             let values = match name.as_str() {
                 "input_ids" => &ids,
-                "attention_mask" => &ones,
+                "attention_mask" => &mask,
                 "token_type_ids" => &zeros,
                 other => {
                     return Err(Error::content(format!(
@@ -86,7 +103,10 @@ impl Sentence {
         let mut row = match shape[..] {
             [1, n_tokens, width] if n_tokens > 0 => {
                 let rows = values.chunks_exact(width.max(1));
-                let used = if self.pooling == Pooling::First { 1 } else { n_tokens };
+                let used = match self.pooling {
+                    Pooling::First => 1,
+                    Pooling::Mean => n_tokens.min(own),
+                };
                 let mut sum = vec![0.0; width];
                 for row in rows.take(used) {
                     sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += x / used as f32);

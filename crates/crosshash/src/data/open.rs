@@ -204,7 +204,8 @@ fn assemble(
 
 /// Resolves a backbone that is given as a path, relative to `root`.
 fn beside(root: &Path, backbone: String) -> String {
-    let is_path = Path::new(&backbone).extension().is_some_and(|e| e == "onnx");
+    let ending = Path::new(&backbone).extension();
+    let is_path = ending.is_some_and(|ending| ending == "onnx" || ending == "toml");
     if is_path { root.join(&backbone).display().to_string() } else { backbone }
 }
 

@@ -123,8 +123,8 @@ static SE_RESNEXT101: BackboneInfo = BackboneInfo {
         sha256: None,
         source: None,
     }],
-    get: "  curl -L -o se-resnext101.safetensors \
-          https://huggingface.co/timm/seresnext101_32x4d.gluon_in1k/resolve/main/model.safetensors",
+    get: "  crosshash backbones fetch hf:timm/seresnext101_32x4d.gluon_in1k/model.safetensors --to FOLDER
+  rename the file to se-resnext101.safetensors and pass its folder with --weights or $CROSSHASH_WEIGHTS",
     open: |files, _| open("se-resnext101", files),
     ..NATIVE
 };

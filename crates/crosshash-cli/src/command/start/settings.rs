@@ -31,17 +31,22 @@ pub(super) fn choose(manifest: &Manifest, items: usize, bits: usize) -> Chosen {
     } else {
         "pairs; there are no labels"
     };
-    // Small data are trained for more epochs with smaller towers.
+    // Small data are trained for more epochs with smaller towers, and on single words in most steps: a word has few
+    // texts to be learnt from (docs/start.md has the figures).
     let (hidden, epochs) = match items {
         ..=5_000 => (512, 60),
         5_001..=30_000 => (1_024, 30),
         _ => (2_048, 15),
     };
     let set = [("hidden", hidden), ("hidden_sparse", hidden), ("epochs", epochs)];
+    let mut set = set.map(|(key, value)| format!("{key}={value}")).to_vec();
+    if items <= 5_000 {
+        set.extend(["plus.truncate=0.9".to_owned(), "plus.max_words=1".to_owned()]);
+    }
     Chosen {
         method: "jcch+",
         bits,
-        set: set.map(|(key, value)| format!("{key}={value}")).to_vec(),
+        set,
         refit: items <= 30_000,
         why: format!("JCCH+ learns from {learnt}"),
     }

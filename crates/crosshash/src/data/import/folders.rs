@@ -133,7 +133,11 @@ impl Layout<'_> {
             ("image".to_owned(), self.pictures(None)),
             ("text".to_owned(), ModalitySource { text, ..ModalitySource::default() }),
         ]);
-        Ok(Some(Manifest { items: Some(items()), modality, ..Manifest::default() }))
+        let mut manifest =
+            Manifest { items: Some(items()), modality, ..Manifest::default() };
+        let texts: Vec<&str> = texts.iter().flatten().map(String::as_str).collect();
+        super::stem_texts(&mut manifest, &texts, report);
+        Ok(Some(manifest))
     }
 
     fn by_folders(&self, report: &mut Report) -> Result<Manifest> {

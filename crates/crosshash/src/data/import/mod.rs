@@ -25,8 +25,8 @@ use std::path::{Component, Path, PathBuf};
 
 use crosshash_codes::write::atomically;
 
-use super::Selection;
 use super::manifest::{MANIFEST, Manifest, SplitSource};
+use super::{Analysis, Language, Selection};
 use crate::{Error, Result};
 use found::Found;
 use generated::Generated;
@@ -178,6 +178,22 @@ pub fn import(source: &Path, out: &Path, kind: Option<Kind>) -> Result<Proposal>
 /// all files in its folder.
 pub fn fingerprint(source: &Path) -> Result<u64> {
     found::fingerprint(source)
+}
+
+/// Stems the texts of a manifest, if they are in one language: "bricks" then finds "brick".
+fn stem_texts(manifest: &mut Manifest, texts: &[impl AsRef<str>], report: &mut Report) {
+    let Some(language) = Language::detect(texts.iter().map(AsRef::as_ref)) else { return };
+    let sources = manifest.modality.values_mut();
+    for source in
+        sources.filter(|source| source.text.is_some() || source.captions.is_some())
+    {
+        source.analysis = Some(Analysis { stem: Some(language), ..Analysis::default() });
+    }
+    report.used(
+        "texts",
+        format!("{language:?}; words are compared by their stems"),
+        Certainty::Likely,
+    );
 }
 
 /// The folder of the manifest.

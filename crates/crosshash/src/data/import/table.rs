@@ -20,6 +20,9 @@ use crate::{Error, Result};
 /// Names of tables that are preferred to others.
 const PREFERRED: [&str; 6] = ["metadata", "items", "samples", "captions", "data", "train"];
 
+/// Texts of a column by which the language is recognised.
+const SAMPLE: usize = 1_000;
+
 pub(super) fn propose(
     found: &Found,
     place: &Place,
@@ -55,7 +58,13 @@ pub(super) fn propose(
     if let Some(column) = &roles.split {
         draft.split = given_split(&tables, column, report)?;
     }
-    draft.finish(report)
+    let mut manifest = draft.finish(report)?;
+    let mut texts = Vec::new();
+    for column in roles.texts.iter().chain(&roles.captions) {
+        texts.extend(roles::cells(&tables, column)?.iter().take(SAMPLE).map(Cell::text));
+    }
+    super::stem_texts(&mut manifest, &texts, report);
+    Ok(manifest)
 }
 
 /// The table to import: several files with the same columns are one table.

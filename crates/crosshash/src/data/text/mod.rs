@@ -3,6 +3,7 @@
 
 mod analyser;
 mod augment;
+mod language;
 mod ngrams;
 mod vocabulary;
 

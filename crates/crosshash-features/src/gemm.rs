@@ -1,14 +1,13 @@
-//! Matrix products into existing memory, `D <- s D + A B`. The only module of this crate with
-//! `unsafe`, because the `gemm` crate (also used by the tensor library) takes pointers. Sizes are
-//! checked before pointers are created.
+//! Matrix products into existing memory, `D <- s D + A B`. It has `unsafe`, because the `gemm` crate (also used
+//! by the tensor library) takes pointers. Sizes are checked before pointers are created.
 
 #![expect(unsafe_code, reason = "the gemm crate takes pointers")]
 
 use gemm::Parallelism;
 
 /// A row-major matrix or its transpose.
-#[derive(Clone, Copy)]
-pub(crate) struct Factor<'a, T = f32> {
+#[derive(Clone, Copy, Debug)]
+pub struct Factor<'a, T = f32> {
     values: &'a [T],
     rows: usize,
     columns: usize,
@@ -20,7 +19,7 @@ impl<'a, T> Factor<'a, T> {
     ///
     /// # Panics
     /// If the columns are out of range.
-    pub(crate) fn columns(
+    pub fn columns(
         values: &'a [T],
         width: usize,
         from: usize,
@@ -34,12 +33,13 @@ impl<'a, T> Factor<'a, T> {
     }
 
     /// A whole matrix by rows of `width`.
-    pub(crate) fn whole(values: &'a [T], width: usize) -> Factor<'a, T> {
+    pub fn whole(values: &'a [T], width: usize) -> Factor<'a, T> {
         Factor::columns(values, width, 0, width)
     }
 
     /// The transpose.
-    pub(crate) fn transposed(self) -> Factor<'a, T> {
+    #[must_use]
+    pub fn transposed(self) -> Factor<'a, T> {
         Factor {
             rows: self.columns,
             columns: self.rows,
@@ -54,7 +54,7 @@ impl<'a, T> Factor<'a, T> {
 ///
 /// # Panics
 /// If the sizes do not match.
-pub(crate) fn accumulate<T: From<f32> + std::ops::MulAssign + Copy + 'static>(
+pub fn accumulate<T: From<f32> + std::ops::MulAssign + Copy + 'static>(
     out: &mut [T],
     scale: T,
     a: Factor<'_, T>,
