@@ -224,7 +224,7 @@ impl Greedy {
                 ("pictures", vec![("POST", "/v1/search".to_owned(), FORM, body)])
             }
             place if place % 8 == 4 => {
-                let filter = vec!["not exists(nothing)"; 500].join(" and ");
+                let filter = vec!["not exists(nothing)"; 300].join(" and ");
                 let query = json!({ "text": "cat" });
                 let body = json!({ "query": query, "target": "words", "k": 1000,
                     "filter": filter, "counts": true });
