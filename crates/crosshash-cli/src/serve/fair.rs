@@ -178,7 +178,8 @@ fn long_threads(count: usize) -> Sender<Job> {
     for _ in 0..count {
         let jobs = Arc::clone(&jobs);
         let work = move || {
-            // On Linux this is the priority of the thread alone; elsewhere it is left.
+            // On Linux this is the priority of the thread alone, and of the decoders that it starts;
+            // elsewhere it is left.
             #[cfg(target_os = "linux")]
             let _ = rustix::process::nice(LONG_NICE);
             loop {
