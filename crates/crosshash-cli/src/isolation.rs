@@ -14,9 +14,6 @@ const SERVICE_MEMORY: u64 = 320 << 20;
 /// CPU seconds of a picture in a service.
 #[cfg(unix)]
 const SERVICE_SECONDS: u64 = 5;
-/// Searches and health checks come before pictures.
-#[cfg(unix)]
-const SERVICE_NICE: i32 = 5;
 
 /// Makes worker processes the decoders of this process. They are started when they are needed.
 #[cfg(unix)]
@@ -45,7 +42,6 @@ pub(crate) fn install(is_service: bool) {
     if is_service {
         settings.memory = SERVICE_MEMORY;
         settings.seconds = SERVICE_SECONDS;
-        settings.nice = SERVICE_NICE;
         settings.time = std::time::Duration::from_secs(4 * SERVICE_SECONDS);
     }
     Decoder::from(WorkerPool::new(settings)).install();

@@ -23,9 +23,9 @@ use super::state::App;
 /// Bodies of more bytes are parsed by a worker; those of more than the second number take long.
 const HEAVY: [usize; 2] = [64 << 10, 1 << 20];
 
-/// Bytes of a value in a list, and of a field of an object.
-const BYTES_OF_VALUE: usize = 32;
-const BYTES_OF_FIELD: usize = 96;
+/// Bytes of a value in a list, and of a field of an object, with the room to which lists grow.
+const BYTES_OF_VALUE: usize = 64;
+const BYTES_OF_FIELD: usize = 192;
 /// The most elements of a list whose limit is checked later; more are not even read.
 pub(crate) const MAX_LIST: usize = 100_000;
 

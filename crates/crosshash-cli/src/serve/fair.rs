@@ -2,17 +2,20 @@
 //!
 //! Pieces of work are not interrupted, so one that is short would wait for those that are running. Short
 //! and long pieces therefore have lanes of their own, each with as many pieces at once as there are
-//! cores: whoever decodes pictures or inserts thousands of items does not stop small searches. Passes
-//! over the codes, which one thread makes for several searches at once, are the third lane: few
-//! searches are handed over at a time, in the order of the lane.
+//! cores: whoever decodes pictures, inserts thousands of items or asks for a thousand results does not
+//! stop small searches. Long pieces run in threads of lower priority. Passes over the codes, which one
+//! thread makes for several searches at once, have lanes as well: few searches are handed over at a time.
 //!
 //! Start-time fair queueing (Goyal, Vin and Cheng 1996): every client has a virtual time, by which its
 //! work so far is charged. A piece of work starts at the later of its client's time and the time of
 //! the work that was started last, and the earliest is next. A client that asks for much waits for
-//! itself; one that asks rarely waits for the work that is running, not for the queue of others.
+//! itself; one that asks rarely waits for the work that is running, not for the queue of others. A client
+//! is never charged further ahead than [`MOST_AHEAD`]: one that was charged for a delay which it did not
+//! cause is soon served again.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -24,12 +27,19 @@ use super::error::{ApiError, ApiResult};
 
 /// Microseconds that are charged for a piece of work until its time is known.
 const ESTIMATE: u64 = 1000;
-/// Searches that are handed over to the index at a time, per core.
-const SEARCHES: usize = 16;
+/// The furthest that the virtual time of a client is ahead of the lane, in microseconds.
+const MOST_AHEAD: u64 = 250_000;
+/// Searches that are handed over to the index at a time, per core; and those of many results.
+const SEARCHES: [usize; 2] = [16, 2];
+/// Searches for more results are long.
+pub(crate) const MANY_RESULTS: usize = 300;
+/// By how much the priority of the threads for long work is lowered.
+#[cfg(target_os = "linux")]
+const LONG_NICE: i32 = 5;
 
 /// A client with its virtual times in microseconds, one per lane. Clones are the same client.
 #[derive(Clone, Default)]
-pub(crate) struct Flow(Arc<[AtomicU64; 3]>);
+pub(crate) struct Flow(Arc<[AtomicU64; 4]>);
 
 /// How much a piece of work has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +48,7 @@ pub(crate) enum Size {
     Light,
     /// Some milliseconds.
     Short,
-    /// Possibly seconds: pictures, drawings, filters over all items, bodies of megabytes.
+    /// Possibly seconds: pictures, drawings, filters over all items, bodies of megabytes, many results.
     Long,
 }
 
@@ -47,8 +57,14 @@ pub(crate) enum Size {
 pub(crate) struct Workers {
     short: Lane,
     long: Lane,
-    searches: Lane,
+    /// Of few and of many results.
+    searches: [Lane; 2],
+    /// The threads for long work.
+    threads: Sender<Job>,
 }
+
+/// A piece of long work.
+type Job = Box<dyn FnOnce() + Send>;
 
 /// A queue with its number, which selects the virtual time of a client.
 #[derive(Clone)]
@@ -103,12 +119,16 @@ impl Workers {
         Workers {
             short: Lane::new(0, cores),
             long: Lane::new(1, cores),
-            searches: Lane::new(2, SEARCHES * cores),
+            searches: [
+                Lane::new(2, SEARCHES[0] * cores),
+                Lane::new(3, SEARCHES[1] * cores),
+            ],
+            threads: long_threads(cores),
         }
     }
 
-    /// Runs `work` on a blocking thread when it is its turn, or at once if it is light. It gets the
-    /// cancel flag of the request and must return soon after it is set.
+    /// Runs `work` on another thread when it is its turn, or at once if it is light. It gets the cancel
+    /// flag of the request and must return soon after it is set.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         size: Size,
@@ -121,24 +141,90 @@ impl Workers {
             Size::Long => self.long.clone(),
         };
         let permit = lane.permit(&flow).await?;
-        let task = tokio::task::spawn_blocking(move || {
-            let started = Instant::now();
+        let (reply, answer) = oneshot::channel();
+        let job = move || {
+            let started = Started::now();
             let result = if cancel.is_cancelled() {
                 Err(ApiError::cancelled())
             } else {
                 work(&cancel)
             };
-            lane.charge(&flow, started.elapsed().as_micros());
+            lane.charge(&flow, started.micros(size).max(ESTIMATE.into()));
             drop(permit);
-            result
-        });
-        task.await.map_err(ApiError::internal)?
+            let _ = reply.send(result); // the client may have gone
+        };
+        match size {
+            Size::Long => {
+                self.threads.send(Box::new(job)).map_err(ApiError::internal)?;
+            }
+            _ => drop(tokio::task::spawn_blocking(job)),
+        }
+        // Without an answer it has panicked.
+        answer.await.map_err(ApiError::internal)?
     }
 
-    /// The right to hand a search over to the index, until it is dropped. Every search is charged with
-    /// the estimate: its own share of a pass is not known.
-    pub(crate) async fn search_turn(&self) -> ApiResult<Permit> {
-        self.searches.permit(&RequestContext::current().flow).await
+    /// The right to hand a search for some results over to the index, until it is dropped. Every search
+    /// is charged with the estimate: its own share of a pass is not known.
+    pub(crate) async fn search_turn(&self, results: usize) -> ApiResult<Permit> {
+        let lane = &self.searches[usize::from(results > MANY_RESULTS)];
+        lane.permit(&RequestContext::current().flow).await
+    }
+}
+
+/// Starts threads of lower priority. A piece of work that panics does not end them.
+fn long_threads(count: usize) -> Sender<Job> {
+    let (sender, jobs) = channel::<Job>();
+    let jobs = Arc::new(Mutex::new(jobs));
+    for _ in 0..count {
+        let jobs = Arc::clone(&jobs);
+        let work = move || {
+            // On Linux this is the priority of the thread alone, and of the decoders that it starts;
+            // elsewhere it is left.
+            #[cfg(target_os = "linux")]
+            let _ = rustix::process::nice(LONG_NICE);
+            loop {
+                let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                let Ok(job) = job else { return };
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+            }
+        };
+        let thread = std::thread::Builder::new().name("serve long".into());
+        if let Err(err) = thread.spawn(work) {
+            tracing::error!(error = %err, "a thread cannot be started");
+        }
+    }
+    sender
+}
+
+/// When a piece of work began, by the clock and by the processor time of its thread.
+struct Started {
+    clock: Instant,
+    #[cfg(unix)]
+    used: rustix::time::Timespec,
+}
+
+impl Started {
+    fn now() -> Started {
+        Started {
+            clock: Instant::now(),
+            #[cfg(unix)]
+            used: rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime),
+        }
+    }
+
+    /// What a client is charged. Long work also takes the time of decoders, which are other processes;
+    /// short work only that of its thread, not the time in which others had the processor.
+    fn micros(&self, size: Size) -> u128 {
+        #[cfg(unix)]
+        if size == Size::Short {
+            let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+            let nanos = |time: &rustix::time::Timespec| {
+                i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+            };
+            return u128::try_from((nanos(&now) - nanos(&self.used)) / 1000).unwrap_or(0);
+        }
+        let _ = size;
+        self.clock.elapsed().as_micros()
     }
 }
 
@@ -169,7 +255,8 @@ impl Lane {
     /// The virtual start of a piece of work, which is charged with the estimate.
     fn begin(&self, flow: &Flow, now: u64) -> u64 {
         let time = &flow.0[self.0];
-        let start = time.load(Ordering::Relaxed).max(now);
+        let most = now.saturating_add(MOST_AHEAD);
+        let start = time.load(Ordering::Relaxed).clamp(now, most);
         time.store(start.saturating_add(ESTIMATE), Ordering::Relaxed);
         start
     }
@@ -277,5 +364,24 @@ mod tests {
             finish.send(()).unwrap();
             slow.await.unwrap().unwrap();
         });
+    }
+
+    #[test]
+    fn long_work_that_panics_frees_its_worker() {
+        runtime().block_on(async {
+            let workers = Workers::with(1);
+            let work = |_: &Cancel| -> ApiResult<()> { panic!("a test") };
+            assert!(workers.run(Size::Long, work).await.is_err());
+            assert_eq!(workers.run(Size::Long, |_| Ok(1)).await.unwrap(), 1);
+        });
+    }
+
+    /// A client that was once charged with an hour is served again when the others had their share.
+    #[test]
+    fn charges_are_bounded() {
+        let lane = Lane::new(0, 1);
+        let flow = Flow::default();
+        lane.charge(&flow, 3_600_000_000);
+        assert_eq!(lane.begin(&flow, 1000), 1000 + MOST_AHEAD);
     }
 }

@@ -14,6 +14,9 @@ use super::error::{ApiError, ApiResult};
 /// client receives the error; a larger one is cut off.
 const DISCARD_FACTOR: usize = 4;
 
+/// Bytes of a body that are read without a pause.
+const TURN: usize = 128 << 10;
+
 /// The limits of every request.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
@@ -64,11 +67,18 @@ impl Limits {
         let mut stream = body.into_data_stream();
         let mut all: Vec<u8> = Vec::new();
         let (mut length, mut reserved) = (0_usize, Memory::SMALL);
+        let mut unbroken = 0;
         while let Some(chunk) = next(&mut stream).await {
             let chunk = chunk.map_err(|err| {
                 ApiError::bad_request(format!("the body is incomplete: {err}"))
             })?;
             length += chunk.len();
+            unbroken += chunk.len();
+            if unbroken > TURN {
+                // Other connections have their turn: a fast client could send for a long time.
+                tokio::task::yield_now().await;
+                unbroken = 0;
+            }
             if length > self.body.saturating_mul(DISCARD_FACTOR) {
                 break;
             }

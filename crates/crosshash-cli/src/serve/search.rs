@@ -16,7 +16,7 @@ use tokio::sync::OnceCell;
 use super::batch;
 use super::counts::{self, CountsView};
 use super::error::{ApiError, ApiResult};
-use super::fair::Size;
+use super::fair::{MANY_RESULTS, Size};
 use super::fields::ModalityFields;
 use super::item_view::{ItemView, to_hex};
 use super::items::picture_path;
@@ -32,8 +32,8 @@ use crate::word_ranking::{By, Ranked, RankedPage, WordQuery};
 
 /// Default number of results per response.
 const DEFAULT_K: usize = 24;
-/// Results with more hits are written by a worker.
-const HEAVY: usize = 100;
+/// Up to this many results are written at once, if they are not explained by words.
+const LIGHT: usize = 100;
 /// The most bytes of texts and fields of the results of a query.
 const MAX_CONTENT: usize = 16 << 20;
 /// The largest `skip`.
@@ -175,6 +175,7 @@ pub(super) async fn answer(
 ) -> ApiResult<Vec<u8>> {
     let (model, target) = (&plan.model, &plan.target);
     let Page { k, skip, radius } = plan.page;
+    let asked = k.saturating_add(skip);
     let words = word_query(plan.by, query.text()?, target, (k, skip, radius))?;
     let query = match words.by {
         By::Words => ResolvedQuery::of_words(),
@@ -194,7 +195,7 @@ pub(super) async fn answer(
     let found = match ranking {
         Some(ranking) if plan.filter.is_none() => {
             let request = live::SearchRequest { k, skip, radius, ranking: Some(ranking) };
-            let turn = app.workers.search_turn().await?;
+            let turn = app.workers.search_turn(asked).await?;
             let found = target.search(query.code.clone(), reals, request).await?;
             drop(turn);
             let SearchReply { snapshot, hits, nearest } = found;
@@ -214,12 +215,17 @@ pub(super) async fn answer(
             let work = move |_: &Cancel| {
                 worker.narrowed((snapshot, allowed), code, ranked, meaning)
             };
-            let size = if plan.counts { Size::Long } else { Size::Short };
+            let is_long = plan.counts || asked > MANY_RESULTS;
+            let size = if is_long { Size::Long } else { Size::Short };
             app.workers.run(size, work).await?
         }
     };
     let worker = Arc::clone(&plan);
-    let is_light = words.text.is_empty() && found.hits.len() <= HEAVY;
+    let size = match plan.page.k {
+        k if k > MANY_RESULTS => Size::Long,
+        k if k <= LIGHT && words.text.is_empty() => Size::Light,
+        _ => Size::Short,
+    };
     let work = move |cancel: &Cancel| {
         body::to_bytes(&worker.respond(
             (query, outputs),
@@ -230,7 +236,7 @@ pub(super) async fn answer(
             cancel,
         )?)
     };
-    app.workers.run(if is_light { Size::Light } else { Size::Short }, work).await
+    app.workers.run(size, work).await
 }
 
 /// What a search by meaning finds.

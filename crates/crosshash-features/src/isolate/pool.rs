@@ -36,9 +36,6 @@ pub struct WorkerSettings {
     pub seconds: u64,
     /// The most time for a picture, including its transfer.
     pub time: Duration,
-    /// By how much the priority of workers is lowered (0 to 19): for a program that has more urgent
-    /// work than pictures.
-    pub nice: i32,
 }
 
 impl WorkerSettings {
@@ -55,7 +52,6 @@ impl WorkerSettings {
             memory: Limits::default().memory(),
             seconds: 10,
             time: Duration::from_secs(30),
-            nice: 0,
         }
     }
 }
@@ -154,8 +150,7 @@ impl WorkerPool {
 
     /// Starts a worker and sets its limits.
     fn start(&self, cancel: &Cancel) -> Result<Process> {
-        let WorkerSettings { program, arguments, memory, seconds, nice, .. } =
-            &self.settings;
+        let WorkerSettings { program, arguments, memory, seconds, .. } = &self.settings;
         let failed = |why: &str| {
             Error::content(format!(
                 "the decoder process {} cannot be started: {why}",
@@ -164,7 +159,7 @@ impl WorkerPool {
         };
         let process = Process::start(Command::new(program).args(arguments));
         let mut process = process.map_err(|err| failed(&err.to_string()))?;
-        let limits = SandboxLimits { memory: *memory, seconds: *seconds, nice: *nice };
+        let limits = SandboxLimits { memory: *memory, seconds: *seconds };
         let first = request(&limits, 0)?;
         match process.exchange(&[&first], 1, START, cancel) {
             Ok((expected, bytes)) => match expected.finish(bytes) {

@@ -29,8 +29,6 @@ pub(super) struct SandboxLimits {
     pub(super) memory: u64,
     /// Seconds of CPU time for a picture.
     pub(super) seconds: u64,
-    /// By how much its priority is lowered.
-    pub(super) nice: i32,
 }
 
 /// The header of a request.

@@ -26,9 +26,6 @@ pub(super) fn enter(limits: &SandboxLimits) -> Result<()> {
         setrlimit(Resource::As, Rlimit { current: Some(most), maximum: Some(most) })?;
     }
     begin_job(limits)?;
-    if limits.nice > 0 {
-        rustix::process::nice(limits.nice)?;
-    }
     #[cfg(target_os = "linux")]
     rustix::thread::set_no_new_privs(true)?;
     filter()
