@@ -212,7 +212,8 @@ fn a_zip_of_pictures_and_a_table_are_started_from() {
     }
     zip.finish().unwrap();
     fs_err::write(folder.join("openmoji.tsv"), table).unwrap();
-    let said = start(dir.path(), 0, "openmoji", &QUICK);
+    let longer = [&QUICK[..], &["--set", "epochs=40"]].concat();
+    let said = start(dir.path(), 0, "openmoji", &longer);
     for part in ["openmoji_color_64px.zip", "30 files", "tags", "group"] {
         assert!(said.contains(part), "{part}: {said}");
     }
