@@ -81,6 +81,8 @@ pub mod method;
 mod model;
 pub mod network;
 mod optimise;
+#[cfg(feature = "parquet")]
+pub mod parquet_codes;
 pub mod payload;
 pub mod prepare;
 #[cfg(test)]
