@@ -23,6 +23,7 @@ pub mod plot;
 pub mod program;
 pub mod progress;
 mod serve;
+pub mod store;
 pub mod weight_paths;
 mod word_ranking;
 

@@ -51,7 +51,7 @@ const BACK_EDGES: [(&str, &str, &str, &str); 3] = [
 
 /// Folders of interchangeable parts: folder, name of the table in its mod.rs, files that support
 /// the parts and are not parts themselves.
-const TABLES: [(&str, &str, &[&str]); 7] = [
+const TABLES: [(&str, &str, &[&str]); 8] = [
     (
         "crates/crosshash/src/method",
         "METHODS",
@@ -115,6 +115,11 @@ const TABLES: [(&str, &str, &[&str]); 7] = [
         ],
     ),
     ("crates/crosshash-codes/src/exchange", "FORMATS", &["ids"]),
+    (
+        "crates/crosshash-cli/src/store",
+        "STORES",
+        &["check", "filter", "push", "rows", "tls", "url"],
+    ),
     (
         "crates/crosshash-features/src/backbone",
         "BACKBONES",

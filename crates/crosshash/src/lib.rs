@@ -80,6 +80,8 @@ pub mod method;
 mod model;
 pub mod network;
 mod optimise;
+#[cfg(feature = "parquet")]
+pub mod parquet_codes;
 pub mod payload;
 pub mod prepare;
 #[cfg(test)]

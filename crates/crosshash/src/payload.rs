@@ -154,7 +154,7 @@ fn flatten(
         match value {
             Value::Object(inner) => flatten(&format!("{name}."), inner, visit),
             value => {
-                if let Some(value) = from_json(value) {
+                if let Some(value) = field_from_json(value) {
                     visit(&name, value);
                 }
             }
@@ -162,15 +162,34 @@ fn flatten(
     }
 }
 
+/// A value as JSON; whole numbers without a decimal point.
+pub fn field_to_json(value: &FieldValue) -> Value {
+    match value {
+        FieldValue::Text(text) => Value::from(text.clone()),
+        FieldValue::Bool(value) => Value::from(*value),
+        FieldValue::List(list) => list.iter().map(field_to_json).collect(),
+        FieldValue::Number(number) => {
+            whole(*number).map_or(Value::from(*number), Value::from)
+        }
+    }
+}
+
+/// A whole number without a decimal point.
+fn whole(number: f64) -> Option<i64> {
+    const LARGEST: f64 = 9_007_199_254_740_992.0;
+    #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and in range")]
+    (number.fract() == 0.0 && number.abs() < LARGEST).then_some(number as i64)
+}
+
 /// The value of a field; `None` for null and for objects in lists.
-fn from_json(value: &Value) -> Option<FieldValue> {
+pub fn field_from_json(value: &Value) -> Option<FieldValue> {
     match value {
         Value::Null | Value::Object(_) => None,
         Value::Bool(value) => Some(FieldValue::Bool(*value)),
         Value::Number(number) => number.as_f64().map(FieldValue::Number),
         Value::String(text) => Some(FieldValue::Text(text.clone())),
         Value::Array(list) => {
-            Some(FieldValue::List(list.iter().filter_map(from_json).collect()))
+            Some(FieldValue::List(list.iter().filter_map(field_from_json).collect()))
         }
     }
 }

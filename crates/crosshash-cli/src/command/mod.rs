@@ -17,6 +17,7 @@ pub(crate) mod methods;
 pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod start;
+pub(crate) mod store;
 pub(crate) mod sweep;
 pub(crate) mod train;
 pub(crate) mod verify;

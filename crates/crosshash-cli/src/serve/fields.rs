@@ -1,10 +1,9 @@
 //! Fields of items for filters and counts: `meta` of inserted items, columns of the data set.
 
-pub(crate) use crosshash::payload::PayloadFields;
+pub(crate) use crosshash::payload::{PayloadFields, field_to_json as to_json};
 use crosshash_codes::Result;
 use crosshash_codes::format::Id;
 use crosshash_codes::index::{FieldSource, FieldValue};
-use serde_json::Value;
 
 use super::content::DatasetContent;
 use super::run::ServedModel;
@@ -48,25 +47,6 @@ impl FieldSource for ModalityFields<'_> {
         }
         PayloadFields.fields(id, payload, visit)
     }
-}
-
-/// A value as JSON.
-pub(crate) fn to_json(value: &FieldValue) -> Value {
-    match value {
-        FieldValue::Text(text) => Value::from(text.clone()),
-        FieldValue::Bool(value) => Value::from(*value),
-        FieldValue::List(list) => list.iter().map(to_json).collect(),
-        FieldValue::Number(number) => {
-            whole(*number).map_or(Value::from(*number), Value::from)
-        }
-    }
-}
-
-/// A whole number without a decimal point.
-fn whole(number: f64) -> Option<i64> {
-    const LARGEST: f64 = 9_007_199_254_740_992.0;
-    #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and in range")]
-    (number.fract() == 0.0 && number.abs() < LARGEST).then_some(number as i64)
 }
 
 #[cfg(test)]

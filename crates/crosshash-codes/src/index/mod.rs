@@ -21,10 +21,9 @@ mod tree;
 
 pub use auto::Auto;
 pub use cluster_lists::ClusterLists;
-pub(crate) use filter::check_fields;
 pub use filter::{
-    Columns, ColumnsBuilder, Comparison, FieldSource, FieldTest, FieldValue, Filter,
-    LabelNames, Literal, Subjects,
+    Columns, ColumnsBuilder, Comparison, FieldParts, FieldSource, FieldTest, FieldValue,
+    Filter, LabelNames, Literal, PlainOrder, PlainTest, Subjects, check_fields,
 };
 pub use items::ItemSet;
 pub use mih::{Form, Mih};

@@ -448,7 +448,7 @@ impl Snapshot {
     }
 
     /// Fails if a file was cut short while it was read. Call it after the content was used.
-    pub(super) fn check_files(&self) -> Result<()> {
+    pub fn check_files(&self) -> Result<()> {
         self.parts.iter().try_for_each(|part| match &part.source.store {
             Store::Segment(segment) => segment.check_file(),
             Store::Memory(_) => Ok(()),

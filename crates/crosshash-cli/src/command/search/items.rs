@@ -10,19 +10,19 @@ use crate::serve::content::DatasetContent;
 use crate::serve::fields::ModalityFields;
 
 /// The content of the items of one modality.
-pub(super) struct Content {
+pub(in crate::command) struct Content {
     content: DatasetContent,
     modality: String,
 }
 
 impl Content {
     /// Items of an index: only what their payloads contain.
-    pub(super) fn of_index() -> Content {
+    pub(in crate::command) fn of_index() -> Content {
         Content { content: DatasetContent::Nothing, modality: String::new() }
     }
 
     /// Items of a modality of a run, from its data set if that is there.
-    pub(super) fn of_run(run: &RunDir, modality: &str) -> Content {
+    pub(in crate::command) fn of_run(run: &RunDir, modality: &str) -> Content {
         let report = run.report().ok().filter(|report| report.is_data_available());
         let opened =
             report.map(|report| DatasetContent::open(&report.data, report.root.as_deref()));
@@ -40,12 +40,12 @@ impl Content {
     }
 
     /// The fields of the items.
-    pub(super) fn fields(&self) -> ModalityFields<'_> {
+    pub(in crate::command) fn fields(&self) -> ModalityFields<'_> {
         ModalityFields::new(&self.content, &self.modality)
     }
 
     /// The text of an item.
-    pub(super) fn text(
+    pub(in crate::command) fn text(
         &self,
         snapshot: &Snapshot,
         found: &Found,
@@ -59,7 +59,7 @@ impl Content {
     }
 
     /// The picture file of an item.
-    pub(super) fn file(&self, found: &Found) -> Option<String> {
+    pub(in crate::command) fn file(&self, found: &Found) -> Option<String> {
         self.content.file(&self.modality, &found.id.to_string())
     }
 }

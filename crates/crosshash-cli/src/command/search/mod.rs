@@ -1,7 +1,7 @@
 //! `crosshash search`: the nearest items of an index, or of a trained run.
 
 mod by_words;
-mod items;
+pub(in crate::command) mod items;
 mod output;
 mod queries;
 

@@ -21,9 +21,11 @@
 
 mod columns;
 mod parse;
+mod plain;
 mod value;
 
 pub use columns::{Columns, ColumnsBuilder, FieldSource};
+pub use plain::{FieldParts, PlainOrder, PlainTest};
 pub use value::{Comparison, FieldTest, FieldValue, Literal};
 
 use super::ItemSet;
@@ -133,7 +135,7 @@ impl Filter {
 }
 
 /// An unknown field is an error that lists the known ones.
-pub(crate) fn check_fields(filter: &Filter, known: &[&str]) -> Result<()> {
+pub fn check_fields(filter: &Filter, known: &[&str]) -> Result<()> {
     match filter.fields().into_iter().find(|name| !known.contains(name)) {
         None => Ok(()),
         Some(name) if known.is_empty() => Err(Error::content(format!(

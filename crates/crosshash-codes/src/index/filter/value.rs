@@ -71,7 +71,8 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    pub(super) fn sign(self) -> &'static str {
+    /// Its sign.
+    pub fn sign(self) -> &'static str {
         match self {
             Comparison::Less => "<",
             Comparison::AtMost => "<=",
@@ -191,13 +192,13 @@ impl Operand<'_> {
 }
 
 /// A finite decimal number.
-fn number(text: &str) -> Option<f64> {
+pub(super) fn number(text: &str) -> Option<f64> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     let begins = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.');
     text.parse().ok().filter(|number: &f64| begins && number.is_finite())
 }
 
-fn boolean(text: &str) -> Option<bool> {
+pub(super) fn boolean(text: &str) -> Option<bool> {
     if text.eq_ignore_ascii_case("true") {
         Some(true)
     } else if text.eq_ignore_ascii_case("false") {
@@ -208,7 +209,7 @@ fn boolean(text: &str) -> Option<bool> {
 }
 
 /// Microseconds since 1970 of a date in ISO 8601; `None` if the text is none.
-fn instant(text: &str) -> Option<i64> {
+pub(super) fn instant(text: &str) -> Option<i64> {
     let (date, time) = match text.as_bytes().get(10) {
         None => (text, None),
         Some(b'T' | b't' | b' ') => (text.get(..10)?, Some(text.get(11..)?)),

@@ -71,6 +71,8 @@ mod parquet {
 
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "parquet")]
+pub(crate) use parquet::RowGroups;
 pub(crate) use pictures::{Listing, is_picture};
 pub(crate) use table::{Cell, ColumnKind, ColumnSpec, Table};
 pub(crate) use text_format::{Encoding, TextFormat};

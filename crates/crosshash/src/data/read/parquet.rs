@@ -6,6 +6,7 @@
 
 mod column;
 mod files;
+mod groups;
 
 use std::cell::Cell as Flag;
 use std::collections::HashMap;
@@ -14,6 +15,8 @@ use std::path::Path;
 use std::sync::Once;
 
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
+
+pub(crate) use self::groups::RowGroups;
 
 use self::column::{Column, Sink};
 use super::TakeFile;
@@ -137,7 +140,7 @@ fn read_table(path: &Path, requested: &[ColumnSpec], budget: &Budget) -> Result<
                 Ok(())
             },
         };
-        Column::find(&file, place).read(&file, &mut sink)?;
+        Column::find(&file, place).read(&file, &(0..file.num_row_groups()), &mut sink)?;
         if sink.rows != rows {
             return Err(fault(format!(
                 "column {:?} has {} rows, the file declares {rows}",

@@ -4,6 +4,8 @@
 //! holds single values or lists of them. In a list, an item exists from the definition level of
 //! the repeated node on; one level below, the list is empty, and further below it is null.
 
+use std::ops::Range;
+
 use half::f16;
 use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Physical};
 use parquet::column::reader::get_typed_column_reader;
@@ -120,59 +122,69 @@ impl Column {
         }
     }
 
-    /// Appends all rows.
-    pub(super) fn read(&self, file: &File, sink: &mut Sink<'_>) -> Result<()> {
+    /// Appends all rows of some row groups.
+    pub(super) fn read(
+        &self,
+        file: &File,
+        groups: &Range<usize>,
+        sink: &mut Sink<'_>,
+    ) -> Result<()> {
         match &self.kind {
             Kind::Text => {
                 let text = |value: &parquet::data_type::ByteArray| {
                     value.as_utf8().map(str::to_owned).map_err(fault)
                 };
-                self.rows::<ByteArrayType>(file, sink, &Convert { text, number: None })
+                self.rows::<ByteArrayType>(
+                    file,
+                    groups,
+                    sink,
+                    &Convert { text, number: None },
+                )
             }
             Kind::Boolean => {
                 let text = |value: &bool| Ok(value.to_string());
-                self.rows::<BoolType>(file, sink, &Convert { text, number: None })
+                self.rows::<BoolType>(file, groups, sink, &Convert { text, number: None })
             }
             Kind::Byte => {
                 let text = |value: &i32| Ok(byte(*value).to_string());
                 let number: fn(&i32) -> f32 = |value| f32::from(byte(*value));
                 let convert = Convert { text, number: Some(number) };
-                self.rows::<Int32Type>(file, sink, &convert)
+                self.rows::<Int32Type>(file, groups, sink, &convert)
             }
             Kind::Signed32 => {
                 let text = |value: &i32| Ok(value.to_string());
-                self.rows::<Int32Type>(file, sink, &Convert { text, number: None })
+                self.rows::<Int32Type>(file, groups, sink, &Convert { text, number: None })
             }
             Kind::Unsigned32 => {
                 let text = |value: &i32| Ok(value.cast_unsigned().to_string());
-                self.rows::<Int32Type>(file, sink, &Convert { text, number: None })
+                self.rows::<Int32Type>(file, groups, sink, &Convert { text, number: None })
             }
             Kind::Signed64 => {
                 let text = |value: &i64| Ok(value.to_string());
-                self.rows::<Int64Type>(file, sink, &Convert { text, number: None })
+                self.rows::<Int64Type>(file, groups, sink, &Convert { text, number: None })
             }
             Kind::Unsigned64 => {
                 let text = |value: &i64| Ok(value.cast_unsigned().to_string());
-                self.rows::<Int64Type>(file, sink, &Convert { text, number: None })
+                self.rows::<Int64Type>(file, groups, sink, &Convert { text, number: None })
             }
             Kind::Half => {
                 let text = |value: &parquet::data_type::FixedLenByteArray| {
                     Ok(half(value).to_string())
                 };
                 let convert = Convert { text, number: Some(half) };
-                self.rows::<FixedLenByteArrayType>(file, sink, &convert)
+                self.rows::<FixedLenByteArrayType>(file, groups, sink, &convert)
             }
             Kind::Float => {
                 let text = |value: &f32| Ok(value.to_string());
                 let convert = Convert { text, number: Some(|value| *value) };
-                self.rows::<FloatType>(file, sink, &convert)
+                self.rows::<FloatType>(file, groups, sink, &convert)
             }
             Kind::Double => {
                 #[expect(clippy::cast_possible_truncation, reason = "features are f32")]
                 let number: fn(&f64) -> f32 = |value| *value as f32;
                 let text = |value: &f64| Ok(value.to_string());
                 let convert = Convert { text, number: Some(number) };
-                self.rows::<DoubleType>(file, sink, &convert)
+                self.rows::<DoubleType>(file, groups, sink, &convert)
             }
             Kind::Other(what) => {
                 let what = format!(
@@ -186,11 +198,12 @@ impl Column {
     fn rows<T: DataType>(
         &self,
         file: &File,
+        groups: &Range<usize>,
         sink: &mut Sink<'_>,
         convert: &Convert<T::T>,
     ) -> Result<()> {
         let (mut values, mut present, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
-        for group in 0..file.num_row_groups() {
+        for group in groups.clone() {
             let group = file.get_row_group(group).map_err(fault)?;
             let reader = group.get_column_reader(self.leaf).map_err(fault)?;
             let mut reader = get_typed_column_reader::<T>(reader);
