@@ -387,7 +387,9 @@ fn hub(content: &'static [u8]) -> (String, std::thread::JoinHandle<Vec<String>>)
 /// A file of a hub over HTTP by the real `curl`; an interrupted download continues.
 #[cfg(unix)]
 #[test]
+#[expect(clippy::print_stdout, reason = "the log says what was not tested")]
 fn files_come_from_a_hub_over_http() {
+    static CONTENT: [u8; 5000] = [7; 5000];
     let dir = tempfile::tempdir().unwrap();
     let args = ["backbones", "fetch", "hf:someone/net/model.onnx", "--to", "weights"];
     let run = |endpoint: Option<&str>| {
@@ -405,7 +407,6 @@ fn files_come_from_a_hub_over_http() {
         println!("curl is not installed: the download is not tested");
         return;
     }
-    static CONTENT: [u8; 5000] = [7; 5000];
     let (address, answering) = hub(&CONTENT);
     let (_, stderr) = driver::ended(2, &run(Some(&address)), &args);
     assert!(stderr.contains("curl failed"), "{stderr}");

@@ -1,3 +1,5 @@
+//! The encoder against what the NumPy package computes (`fixture/make.py`), and damaged files.
+
 use std::path::PathBuf;
 
 use serde::Deserialize;
