@@ -600,7 +600,7 @@ fn clickhouse_stores_words(address: &str, port: u16) {
     let mut store = open(&format!("{address}?table=bits100")).unwrap();
     assert_eq!(store.count().unwrap(), 1500);
     let url = format!("http://127.0.0.1:{port}/?database=default");
-    let sql = "SELECT bin(c0), bin(c1) FROM bits100 ORDER BY item";
+    let sql = "SELECT leftPad(bin(c0), 64, '0'), leftPad(bin(c1), 64, '0') FROM bits100 ORDER BY item";
     let text = ureq::post(&url).send(sql).unwrap().body_mut().read_to_string().unwrap();
     let rows: Vec<&str> = text.lines().collect();
     assert_eq!(rows.len(), 1500);
