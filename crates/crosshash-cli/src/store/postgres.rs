@@ -87,10 +87,13 @@ fn connect(url: &StoreUrl) -> StoreResult<Client> {
 /// What an error means for the caller, with the message of the server.
 fn explain(err: &postgres::Error) -> StoreError {
     let Some(server) = err.as_db_error() else {
-        let why = match err.source() {
+        let mut why = match err.source() {
             Some(source) => format!("{err}: {source}"),
             None => err.to_string(),
         };
+        if why.contains("password missing") {
+            why.push_str("; put it into the address, or into PGPASSWORD");
+        }
         let of_connection = err.is_closed()
             || err.source().is_some_and(|source| source.is::<std::io::Error>())
             || why.contains("timed out")

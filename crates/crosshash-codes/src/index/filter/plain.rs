@@ -180,9 +180,10 @@ mod tests {
         let dates =
             ["2024-05-01", "2024-05-01T00:00Z", "2024-05-01T02:00+02:00", "2023-01-01"];
         prop_oneof![
-            prop::sample::select(&dates[..]).prop_map(|date| FieldValue::Text(date.into())),
+            prop::sample::select(dates.to_vec())
+                .prop_map(|date| FieldValue::Text(date.into())),
             "[a-c20TrueZé]{0,3}".prop_map(FieldValue::Text),
-            prop::sample::select(&["true", "20", "2", ""][..])
+            prop::sample::select(vec!["true", "20", "2", ""])
                 .prop_map(|text| FieldValue::Text(text.into())),
             (-3..30_i8).prop_map(|number| FieldValue::Number(f64::from(number))),
             Just(FieldValue::Number(0.1)),
@@ -201,7 +202,7 @@ mod tests {
         let texts =
             ["2024-05-01", "2024-05-01T00:00", "20", "2e1", "true", "FALSE", "0.1", "-0"];
         let text = prop_oneof![
-            prop::sample::select(&texts[..]).prop_map(str::to_owned),
+            prop::sample::select(texts.to_vec()).prop_map(str::to_owned),
             "[a-c20é]{0,2}".prop_map(|text| text),
         ];
         (text, any::<bool>()).prop_map(|(text, quoted)| Literal { text, quoted })
@@ -217,7 +218,7 @@ mod tests {
         prop_oneof![
             Just(FieldTest::Exists),
             prop::collection::vec(literal(), 1..4).prop_map(FieldTest::OneOf),
-            (prop::sample::select(&signs[..]), literal())
+            (prop::sample::select(signs.to_vec()), literal())
                 .prop_map(|(sign, literal)| FieldTest::Compare(sign, literal)),
             literal().prop_map(FieldTest::Contains),
         ]
