@@ -89,7 +89,18 @@ fn agree(database: &Codes, queries: &Codes, ask: &[Query<'_>]) {
 
 #[test]
 fn learned_codes_and_duplicates() {
-    for (bits, n) in [(12, 900), (64, 12_000), (100, 3000), (128, 9000), (300, 2000)] {
+    let sizes = [
+        (12, 900),
+        (33, 2000),
+        (64, 12_000),
+        (65, 9000),
+        (100, 3000),
+        (128, 9000),
+        (192, 2000),
+        (256, 2000),
+        (300, 2000),
+    ];
+    for (bits, n) in sizes {
         let database = learned(bits, n, 0.3, 1);
         let queries = learned(bits, 12, 0.8, 2);
         let few = ItemSet::of(n, |item| item % 97 == 3);

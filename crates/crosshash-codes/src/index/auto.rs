@@ -26,12 +26,10 @@
 
 use std::sync::Mutex;
 
-use rayon::prelude::*;
-
 use super::mih::Progressed;
 use super::{
     BitTree, BucketForm, ClusterLists, Form, Hit, Index, LeafForm, Mih, MihDistinct, Query,
-    Scan,
+    Scan, each,
 };
 use crate::{Codes, Result};
 
@@ -239,10 +237,10 @@ impl Auto {
             && let Some(found) = hashed.engine.one(code, query, budget)
         {
             hashed.learn(k, 1, 1, found.work, usize::from(!found.finished));
-            if found.finished {
-                return query.hits(found.top.into_keys());
+            match found.settled(query) {
+                Ok(hits) => return hits,
+                Err(nearer) => below = nearer,
             }
-            below = found.top.below();
         }
         let scanned = self.scan.chosen(queries, &[0], &[below], query, &|_| ());
         scanned.into_iter().next().unwrap_or_default()
@@ -515,11 +513,11 @@ impl Index for Auto {
         for group in [trial, others] {
             let mut left = group.to_vec();
             if let Some((clusters, budget)) = lists {
-                let one = |&q: &u32| {
-                    let (top, _) = clusters.one(queries.code(q as usize), query, budget);
+                let found = each(group.len(), |nth| {
+                    let code = queries.code(group[nth] as usize);
+                    let (top, _) = clusters.one(code, query, budget);
                     top.map(|top| query.hits(top.into_keys()))
-                };
-                let found: Vec<_> = group.par_iter().map(one).collect();
+                });
                 left.clear();
                 for (&q, hits) in group.iter().zip(found) {
                     match hits {
@@ -542,18 +540,15 @@ impl Index for Auto {
                 rest.extend(group.iter().map(|&q| (q, below)));
                 continue;
             };
-            let one = |&q: &u32| {
-                let code = queries.code(q as usize);
-                let Some(found) = hashed.engine.one(code, query, budget) else {
-                    return (q, 0, Err(query.below(self.codes())));
-                };
-                let below = found.top.below();
-                let hits = found.finished.then(|| query.hits(found.top.into_keys()));
-                (q, found.work, hits.ok_or(below))
-            };
-            let found: Vec<_> = group.par_iter().map(one).collect();
+            let found = each(group.len(), |nth| {
+                let code = queries.code(group[nth] as usize);
+                let found = hashed.engine.one(code, query, budget);
+                found.map_or((0, Err(query.below(self.codes()))), |found| {
+                    (found.work, found.settled(query))
+                })
+            });
             let (mut work, before) = (0, rest.len());
-            for (q, cost, hits) in found {
+            for (&q, (cost, hits)) in group.iter().zip(found) {
                 work += cost;
                 match hits {
                     Ok(hits) => answers[q as usize] = hits,

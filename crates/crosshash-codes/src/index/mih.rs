@@ -74,6 +74,17 @@ pub(super) struct Progressed {
     pub(super) work: usize,
 }
 
+impl Progressed {
+    /// The hits, or if the search was not finished, the bound of their distances found so far.
+    pub(super) fn settled(self, query: &Query<'_>) -> std::result::Result<Vec<Hit>, u32> {
+        if self.finished {
+            Ok(query.hits(self.top.into_keys()))
+        } else {
+            Err(self.top.below())
+        }
+    }
+}
+
 impl Mih {
     /// Builds the tables, one after the other in parallel; `progress` is called with the number of items.
     pub fn new(codes: Codes, form: Form, progress: &(dyn Fn(usize) + Sync)) -> Result<Mih> {

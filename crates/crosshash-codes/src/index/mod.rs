@@ -33,8 +33,15 @@ pub(crate) use rank::Scorer;
 pub use scan::Scan;
 pub use tree::{BitTree, LeafForm};
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::prelude::*;
+
+use self::mih::Progressed;
 use crate::{Bits, Codes, Error, Result};
 
+/// Queries that a thread takes together.
+const TASK: usize = 4;
 /// If less than one item in this number is allowed, allowed items are compared one by one.
 const SPARSE: usize = 64;
 
@@ -241,6 +248,49 @@ pub fn build(
         )));
     };
     (kind.build)(codes, progress)
+}
+
+/// The hits of every query by `one`; a scan answers the queries that it does not finish, and all if few items are
+/// allowed.
+fn answers(
+    scan: &Scan,
+    queries: &Codes,
+    query: &Query<'_>,
+    progress: &(dyn Fn(usize) + Sync),
+    one: impl Fn(&[u64]) -> Progressed + Sync + Send,
+) -> Result<Vec<Vec<Hit>>> {
+    query.check(scan.codes(), queries)?;
+    if query.allows_few() {
+        return scan.search(queries, query, progress);
+    }
+    let done = AtomicUsize::new(0);
+    let found = each(queries.len(), |q| {
+        let hits = one(queries.code(q)).settled(query);
+        if hits.is_ok() {
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+        }
+        hits
+    });
+    let left = |(q, hits): (u32, &std::result::Result<_, u32>)| {
+        hits.as_ref().err().map(|&below| (q, below))
+    };
+    let (rest, below): (Vec<u32>, Vec<u32>) = (0..).zip(&found).filter_map(left).unzip();
+    let before = queries.len() - rest.len();
+    let scanned =
+        scan.chosen(queries, &rest, &below, query, &|done| progress(before + done));
+    let mut scanned = scanned.into_iter();
+    let hits = |hits: std::result::Result<_, u32>| {
+        hits.unwrap_or_else(|_| scanned.next().unwrap_or_default())
+    };
+    Ok(found.into_iter().map(hits).collect())
+}
+
+/// `one` of every number below `count`, on all threads; a single one on this thread.
+fn each<T: Send>(count: usize, one: impl Fn(usize) -> T + Sync + Send) -> Vec<T> {
+    match count {
+        1 => vec![one(0)],
+        n => (0..n).into_par_iter().with_min_len(TASK).map(one).collect(),
+    }
 }
 
 /// Item numbers are 32 bits wide.

@@ -28,7 +28,6 @@ mod visited;
 
 use std::cell::RefCell;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
@@ -40,7 +39,7 @@ use super::mih::Progressed;
 use super::scratch::with_scratch;
 use super::substrings::choose;
 use super::top::Unordered;
-use super::{Hit, Index, Query, Scan, check_count};
+use super::{Hit, Index, Query, Scan, answers, check_count};
 use crate::kernel::Kernel;
 use crate::kernel::threshold::{combinations, unkey};
 use crate::{Codes, Error, Result};
@@ -63,8 +62,6 @@ const GROWTH: usize = 6;
 const SCAN: usize = 2;
 /// Codes that are compared together.
 const GROUP: usize = 16;
-/// Queries that a thread takes together.
-const TASK: usize = 4;
 
 /// What the buckets hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -371,36 +368,9 @@ impl Index for MihDistinct {
         query: &Query<'_>,
         progress: &(dyn Fn(usize) + Sync),
     ) -> Result<Vec<Vec<Hit>>> {
-        query.check(self.codes(), queries)?;
-        if query.allows_few() {
-            return self.scan.search(queries, query, progress);
-        }
         let budget = self.codes().len() / SCAN;
-        let done = AtomicUsize::new(0);
-        let answer = |q: usize| {
-            let found = self.one(queries.code(q), query, budget);
-            let below = found.top.below();
-            let hits = query.hits(found.top.into_keys());
-            if found.finished {
-                progress(done.fetch_add(1, Ordering::Relaxed) + 1);
-            }
-            if found.finished { Ok(hits) } else { Err(below) }
-        };
-        let found: Vec<_> = match queries.len() {
-            1 => vec![answer(0)],
-            n => (0..n).into_par_iter().with_min_len(TASK).map(answer).collect(),
-        };
-        let left = |(q, hits): (u32, &std::result::Result<_, u32>)| {
-            hits.as_ref().err().map(|&below| (q, below))
-        };
-        let (rest, below): (Vec<u32>, Vec<u32>) =
-            (0..).zip(&found).filter_map(left).unzip();
-        let mut scanned =
-            self.scan.chosen(queries, &rest, &below, query, progress).into_iter();
-        let settle = |hits: std::result::Result<_, u32>| {
-            hits.unwrap_or_else(|_| scanned.next().unwrap_or_default())
-        };
-        Ok(found.into_iter().map(settle).collect())
+        let one = |code: &[u64]| self.one(code, query, budget);
+        answers(&self.scan, queries, query, progress, one)
     }
 
     fn extra_bytes(&self) -> usize {

@@ -31,16 +31,14 @@ mod levels;
 mod split;
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-use rayon::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use self::file::Array;
 use self::leaf::Leaf;
 use super::mih::Progressed;
 use super::scratch::with_scratch;
 use super::top::Unordered;
-use super::{Hit, Index, Query, Scan, check_count};
+use super::{Hit, Index, Query, Scan, answers, check_count};
 use crate::kernel::Kernel;
 use crate::kernel::threshold::{Nodes, unkey};
 use crate::{Codes, Error, Result};
@@ -312,20 +310,8 @@ impl Index for BitTree {
         query: &Query<'_>,
         progress: &(dyn Fn(usize) + Sync),
     ) -> Result<Vec<Vec<Hit>>> {
-        query.check(self.codes(), queries)?;
-        if query.allows_few() {
-            return self.scan.search(queries, query, progress);
-        }
-        let done = AtomicUsize::new(0);
-        let answer = |q: usize| {
-            let found = self.one(queries.code(q), query, usize::MAX);
-            progress(done.fetch_add(1, Ordering::Relaxed) + 1);
-            query.hits(found.top.into_keys())
-        };
-        let answers = match queries.len() {
-            1 => vec![answer(0)],
-            n => (0..n).into_par_iter().with_min_len(4).map(answer).collect(),
-        };
+        let one = |code: &[u64]| self.one(code, query, usize::MAX);
+        let answers = answers(&self.scan, queries, query, progress, one)?;
         if self.damaged.load(Ordering::Relaxed) {
             return Err(Error::content("the file of the tree is damaged; build it again"));
         }
