@@ -317,11 +317,11 @@ fn changes_are_those_of_the_index(address: &str) {
     let mut writer = Writer::create(dir.path(), bits, &names()).unwrap();
     let whole = ItemBatch { outputs: None, ..batch(64, 900, 3) };
     writer.insert(whole).unwrap();
-    let pushed = push_all(&mut *store, &writer.snapshot(), false, false);
+    let pushed = push_all(&mut *store, writer.snapshot(), false, false);
     assert_eq!((pushed.written, pushed.kept), (900, 0));
-    let again = push_all(&mut *store, &writer.snapshot(), false, false);
+    let again = push_all(&mut *store, writer.snapshot(), false, false);
     assert_eq!((again.written, again.kept), (0, 900), "a second push changes nothing");
-    assert_equal(&mut *store, &writer.snapshot(), 900, 5);
+    assert_equal(&mut *store, writer.snapshot(), 900, 5);
 
     // 200 replaced or new items, with other codes
     let mut fresh = ItemBatch { outputs: None, ..batch(64, 200, 99) };
@@ -341,7 +341,7 @@ fn changes_are_those_of_the_index(address: &str) {
     assert_eq!(store.delete(&gone.map(str::to_owned)).unwrap(), 3);
     assert_eq!(store.delete(&gone.map(str::to_owned)).unwrap(), 0);
     writer.delete(&gone.map(|id| Id::Name(id.into()))).unwrap();
-    assert_equal(&mut *store, &writer.snapshot(), 2000, 12);
+    assert_equal(&mut *store, writer.snapshot(), 2000, 12);
 
     // other items are refused, unless they replace these
     let source = Source::new(&other, &PayloadFields, false).unwrap();
