@@ -149,7 +149,7 @@ impl Workers {
             } else {
                 work(&cancel)
             };
-            lane.charge(&flow, started.micros(size).max(ESTIMATE.into()));
+            lane.charge(&flow, started.micros(size));
             drop(permit);
             let _ = reply.send(result); // the client may have gone
         };
