@@ -9,7 +9,7 @@ use super::{Backbone, BackboneInfo, InputKind, Weights};
 use crate::Result;
 use crate::descriptor;
 use crate::isolate::Decoder;
-use crate::picture::{Fitting, Limits, Picture, Raster, grey};
+use crate::picture::{Limits, Picture, Raster, SquareFit, grey};
 
 /// Side of the square that a picture is fitted into.
 pub const PICTURE_SIZE: usize = 72;
@@ -89,11 +89,11 @@ impl Backbone for Descriptor {
 
 impl Descriptor {
     /// A drawing as in the emoji data set: the strokes fill the square except for a margin.
-    fn fitting(&self) -> Fitting {
+    fn fitting(&self) -> SquareFit {
         if self.drawings {
-            Fitting { size: DRAWING_SIZE, margin: DRAWING_MARGIN, trims: true }
+            SquareFit { size: DRAWING_SIZE, margin: DRAWING_MARGIN, trims: true }
         } else {
-            Fitting { size: PICTURE_SIZE, margin: 0, trims: false }
+            SquareFit { size: PICTURE_SIZE, margin: 0, trims: false }
         }
     }
 

@@ -32,7 +32,7 @@ pub use pool::{WorkerPool, WorkerSettings};
 pub use worker::run_worker;
 
 use crate::Result;
-use crate::picture::{self, Fitting, Limits, Picture, Preprocessing};
+use crate::picture::{self, Limits, Picture, Preprocessing, SquareFit};
 
 /// How pictures are decoded: in this process, or by a [`WorkerPool`]. Clones share the workers.
 ///
@@ -73,7 +73,7 @@ enum Job {
     /// Scaled down to at most this many pixels per side.
     Within(usize),
     /// Fitted into a square.
-    Fitted(Fitting),
+    Fitted(SquareFit),
 }
 
 static INSTALLED: OnceLock<Decoder> = OnceLock::new();
@@ -144,7 +144,7 @@ impl Decoder {
         &self,
         file: &[u8],
         limits: &Limits,
-        fitting: Fitting,
+        fitting: SquareFit,
         cancel: &Cancel,
     ) -> Result<Picture> {
         self.run(&Job::Fitted(fitting), file, limits, cancel)

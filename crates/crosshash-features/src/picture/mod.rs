@@ -25,7 +25,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use format::Format;
 pub use preprocessing::{Channels, Filter, Layout, Preprocessing, Resize};
-pub(crate) use preprocessing::{Fitting, grey};
+pub(crate) use preprocessing::{SquareFit, grey};
 pub use raster::Raster;
 
 use crate::{Error, Result};

@@ -278,16 +278,16 @@ pub(crate) fn grey(pixel: &[u8]) -> u8 {
 
 /// How a picture is fitted into a square for hand-crafted features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Fitting {
+pub(crate) struct SquareFit {
     pub(crate) size: usize,
     pub(crate) margin: usize,
     /// Whether white borders are cut off before.
     pub(crate) trims: bool,
 }
 
-impl Fitting {
+impl SquareFit {
     pub(crate) fn apply(&self, picture: &Picture) -> Picture {
-        let Fitting { size, margin, trims } = *self;
+        let SquareFit { size, margin, trims } = *self;
         if trims {
             fit(&picture.trimmed(), size, margin, Filter::Area)
         } else {
