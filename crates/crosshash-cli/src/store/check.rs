@@ -16,7 +16,7 @@ pub struct Comparison {
     pub rows: usize,
     /// Searches that were compared.
     pub searches: usize,
-    /// Differences, at most [`MOST`].
+    /// Differences, at most twenty.
     pub differences: Vec<String>,
 }
 
