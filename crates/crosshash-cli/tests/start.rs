@@ -235,7 +235,7 @@ fn captions_and_features_are_started_from() {
     fs_err::create_dir(&folder).unwrap();
     let mut table = String::from("id\tsplit\tcaption_1\tcaption_2\tcaption_3\n");
     let mut rows = Vec::new();
-    for k in 0..40_u8 {
+    for k in 0..40_u16 {
         let part = if k < 30 { "train" } else { "test" };
         let (thing, at) = if k % 2 == 0 { ("dog", 0) } else { ("surfer", 4) };
         table += &format!(

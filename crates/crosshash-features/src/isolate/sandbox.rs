@@ -17,10 +17,11 @@ use super::protocol::SandboxLimits;
 
 /// Applies all limits to this process.
 pub(super) fn enter(limits: &SandboxLimits) -> Result<()> {
+    // Read first: without file descriptors, no file can be opened.
+    let most = program_size().saturating_add(limits.memory);
     for resource in [Resource::Core, Resource::Fsize, Resource::Nofile] {
         setrlimit(resource, Rlimit { current: Some(0), maximum: Some(0) })?;
     }
-    let most = address_space().saturating_add(limits.memory);
     // macOS has no usable limit of addresses.
     if cfg!(target_os = "linux") {
         setrlimit(Resource::As, Rlimit { current: Some(most), maximum: Some(most) })?;
@@ -42,12 +43,15 @@ pub(super) fn begin_job(limits: &SandboxLimits) -> Result<()> {
     Ok(setrlimit(Resource::Cpu, Rlimit { current, maximum })?)
 }
 
-/// Bytes of addresses that the program itself takes.
-fn address_space() -> u64 {
+/// Bytes of addresses that the code of the program and its libraries takes. What the allocator has
+/// reserved does not count: pictures are decoded there.
+fn program_size() -> u64 {
     let status = fs_err::read_to_string("/proc/self/status").unwrap_or_default();
-    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
-    let kib = size.and_then(|size| size.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kib.unwrap_or(0).saturating_mul(1024)
+    let kib = |line: &str| {
+        let size = line.strip_prefix("VmExe:").or_else(|| line.strip_prefix("VmLib:"))?;
+        size.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    };
+    status.lines().filter_map(kib).sum::<u64>().saturating_mul(1024)
 }
 
 /// The system calls of decoders, allocators and the standard library.
