@@ -203,6 +203,14 @@ fn training_stopped_within_an_epoch_resumes_exactly() {
             "plus.dropout=0.2",
             "plus.queue=64",
         ],
+        &[
+            "epochs=4",
+            "method=jcch+",
+            "rotation=half-mean+itq",
+            "plus.average=0.9",
+            "plus.queue=64",
+            "plus.binarise_epochs=0.5",
+        ],
         &["epochs=4", "method=dcmh"],
         &["epochs=4", "method=jcch+dcmh", "dcmh.warmup_epochs=2"],
     ] {

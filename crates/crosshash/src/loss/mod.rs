@@ -28,7 +28,9 @@ pub(crate) use cosine_likelihood::{cosine_likelihood, queue_likelihood};
 pub(crate) use cosine_margin::{cosine_margin, cosine_quantisation};
 pub(crate) use decorrelation::decorrelation;
 pub(crate) use exponential_focal::{Focus, exponential_focal, exponential_quantisation};
-pub(crate) use gradient::{reversed, signs, straight_through, straight_through_sign};
+pub(crate) use gradient::{
+    reversed, signs, straight_through, straight_through_sign, towards_signs,
+};
 pub(crate) use instance::{QueuedColumns, instance};
 pub(crate) use likelihood::{likelihood, likelihood_term, squared_likelihood};
 pub(crate) use pair::pair;

@@ -55,8 +55,9 @@ pub use validate::{Select, Validation};
 struct State {
     data: String, // a fingerprint
     config: String,
-    note: String,        // of the caller
-    best: Option<usize>, // epoch, from 1
+    note: String,                    // of the caller
+    best: Option<usize>,             // epoch, from 1
+    rotated: Option<RotationChoice>, // if outputs were rotated before an epoch
     objective: toml::Table,
     partial: Option<Terms>, // of an epoch that was interrupted
     history: Vec<Epoch>,
@@ -213,13 +214,11 @@ impl TrainingSession {
                     objective.restore(best, false, Position { epoch, step: 0 })?;
                 }
                 objective.flush();
-                rotation = rotate::choose(
-                    self.config.rotation(),
-                    self.config.bits(),
-                    self.config.seed(),
-                    self.validation.as_ref(),
-                    &objective.towers(),
-                )?;
+                if self.state.rotated.is_none() {
+                    let validation = self.validation.as_ref();
+                    rotation =
+                        rotate::choose(&self.config, validation, &objective.towers())?;
+                }
                 objective.into_model(self.labels)?
             }
             Work::ClosedForm(solver) => solver.into_model(self.labels)?,
@@ -227,8 +226,11 @@ impl TrainingSession {
         if let Some((_, rotation)) = &rotation {
             model.rotate(rotation);
         }
-        let rotation = rotation.map(|(steps, _)| steps.name);
-        let State { history, best: best_epoch, .. } = self.state;
+        let State { history, best: best_epoch, rotated, .. } = self.state;
+        let rotation = match rotated {
+            Some(choice) => choice.steps().map(|steps| steps.name),
+            None => rotation.map(|(steps, _)| steps.name),
+        };
         Ok(Fitted { model, history, best_epoch, rotation })
     }
 
@@ -309,6 +311,18 @@ fn gradient_epoch(
         }
         objective.flush();
         objective.next_phase()?;
+        *best = state.best.map(|_| objective.arrays(false));
+    }
+    if terms.done == 0 && state.rotated.is_none() && objective.rotates_before(epoch) {
+        if let Some(best) = best.take() {
+            objective.restore(best, false, Position { epoch, step: 0 })?;
+        }
+        objective.flush();
+        let found = rotate::choose(config, validation, &objective.towers())?;
+        if let Some((_, rotation)) = &found {
+            objective.rotate(rotation)?;
+        }
+        state.rotated = Some(RotationChoice::of(found.map(|(steps, _)| steps)));
         *best = state.best.map(|_| objective.arrays(false));
     }
     let all = objective.begin_epoch(epoch, terms.done);

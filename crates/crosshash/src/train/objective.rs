@@ -4,6 +4,7 @@ use crate::Result;
 use crate::checkpoint::Arrays;
 use crate::method::ModalityData;
 use crate::model::Model;
+use crate::rotation::Rotation;
 use crate::tower::Tower;
 
 use super::{Epoch, Terms};
@@ -73,6 +74,16 @@ pub(crate) trait Objective: Send {
 
     /// Begins the next phase; the weights are those of the best epoch so far.
     fn next_phase(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether the rotation of the outputs is applied before this epoch, instead of after the training.
+    fn rotates_before(&self, _epoch: usize) -> bool {
+        false
+    }
+
+    /// Applies a rotation to the outputs of all modalities; the weights are those of the best epoch so far.
+    fn rotate(&mut self, _rotation: &Rotation) -> Result<()> {
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ValidationSet;
 use crate::Result;
+use crate::config::Config;
 use crate::method::ModalityData;
 use crate::model::outputs;
 use crate::rotation::{Rotation, Steps};
@@ -48,28 +49,43 @@ pub enum RotationChoice {
 }
 
 impl RotationChoice {
+    /// All choices of one rotation, with their names.
+    const NAMED: [(RotationChoice, &str); 5] = [
+        (RotationChoice::Mean, "mean"),
+        (RotationChoice::Itq, "itq"),
+        (RotationChoice::MeanItq, "mean+itq"),
+        (RotationChoice::HalfMean, "half-mean"),
+        (RotationChoice::HalfMeanItq, "half-mean+itq"),
+    ];
+
+    /// The choice of these steps, or of none.
+    pub(super) fn of(steps: Option<Steps>) -> RotationChoice {
+        let is = |(_, name): &&(_, &str)| steps.is_some_and(|steps| steps.name == *name);
+        let found = RotationChoice::NAMED.iter().find(is);
+        found.map_or(RotationChoice::None, |(choice, _)| *choice)
+    }
+
+    /// Its steps; `None` for none and for a choice by validation.
+    pub(super) fn steps(self) -> Option<Steps> {
+        let (_, name) = RotationChoice::NAMED.iter().find(|(choice, _)| *choice == self)?;
+        Steps::ALL.into_iter().find(|steps| steps.name == *name)
+    }
+
     fn candidates(self) -> Vec<Steps> {
-        let name = match self {
-            RotationChoice::Auto => return Steps::ALL.to_vec(),
-            RotationChoice::None => "none",
-            RotationChoice::Mean => "mean",
-            RotationChoice::Itq => "itq",
-            RotationChoice::MeanItq => "mean+itq",
-            RotationChoice::HalfMean => "half-mean",
-            RotationChoice::HalfMeanItq => "half-mean+itq",
-        };
-        Steps::ALL.into_iter().filter(|steps| steps.name == name).collect()
+        match self {
+            RotationChoice::Auto => Steps::ALL.to_vec(),
+            one => one.steps().into_iter().collect(),
+        }
     }
 }
 
 /// The rotation to apply to these towers; `None` to leave them as they are.
 pub(super) fn choose(
-    choice: RotationChoice,
-    bits: Bits,
-    seed: u64,
+    config: &Config,
     validation: Option<&ValidationSet>,
     towers: &[(&ModalityData, &Tower)],
 ) -> Result<Option<(Steps, Rotation)>> {
+    let (choice, bits, seed) = (config.rotation(), config.bits(), config.seed());
     let candidates = choice.candidates();
     if candidates.is_empty() || (choice == RotationChoice::Auto && validation.is_none()) {
         return Ok(None);

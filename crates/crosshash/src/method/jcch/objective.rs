@@ -18,11 +18,13 @@ use super::{Settings, misfit};
 use crate::checkpoint::Arrays;
 use crate::config::Config;
 use crate::data::{KeptWords, Training, View};
+use crate::loss::towards_signs;
 use crate::method::ModalityData;
 use crate::method::jcch_plus::{Extra, PairInputs, Plus};
 use crate::method::modality_data::modalities;
 use crate::model::{ModalityModel, Model};
 use crate::optimise::{Average, Param, cosine, held, schedule};
+use crate::rotation::Rotation;
 use crate::supervise::{Kind, is_single_label};
 use crate::tower::{Outputs, Tower, normal};
 use crate::train::{Epoch, Objective, Position, Terms};
@@ -166,12 +168,31 @@ impl JcchObjective {
         cosine(1.0, step, all, WARMUP.min(all / 10))
     }
 
+    /// The first epoch whose outputs are moved towards their signs in the terms of JCCH+.
+    fn first_binarised(&self) -> Option<usize> {
+        let epochs = self.config.epochs();
+        let extra = self.extra.as_ref()?;
+        Some(extra.settings.first_binarised(epochs)).filter(|&first| first < epochs)
+    }
+
+    /// The outputs that the terms of JCCH+ compare.
+    fn compared(&self, outs: &[Outputs], at: Position) -> Vec<Tensor<2>> {
+        let binarised = self.first_binarised().is_some_and(|first| at.epoch >= first);
+        let share = self.extra.as_ref().filter(|_| binarised).map(|e| e.settings.binarise);
+        let one = |out: &Outputs| match share {
+            Some(share) => towards_signs(out.hash.clone(), share),
+            None => out.hash.clone(),
+        };
+        outs.iter().map(one).collect()
+    }
+
     /// Adds the terms of JCCH+ to the loss of a batch.
     fn extra_terms(
         &self,
         indices: &BatchIndices,
         present: &[usize],
         outs: &[Outputs],
+        compared: &[Tensor<2>],
         kept: &[Option<KeptWords>],
         terms: &mut Terms,
     ) -> Option<Tensor<1>> {
@@ -193,7 +214,7 @@ impl JcchObjective {
             for y in x + 1..outs.len() {
                 let pair = PairInputs {
                     modalities: [present[x], present[y]],
-                    outputs: [&out.hash, &outs[y].hash],
+                    outputs: [&compared[x], &compared[y]],
                     labels: [&labels[x], &labels[y]],
                     positives: self.positives(
                         indices,
@@ -395,15 +416,17 @@ impl Objective for JcchObjective {
         let Some(mut loss) = loss(parts, &pairs, &centres, weights) else {
             return Ok(items);
         };
-        if let Some(more) = self.extra_terms(&indices, &present, &outs, &kept, terms) {
+        let compared = self.compared(&outs, at);
+        let more = self.extra_terms(&indices, &present, &outs, &compared, &kept, terms);
+        if let Some(more) = more {
             loss.total = loss.total + more;
         }
         if let Some(extra) = &mut self.extra {
-            for (&m, out) in present.iter().zip(&outs) {
-                extra.enqueue(m, &out.hash, &indices.items[m]);
+            for (&m, outputs) in present.iter().zip(&compared) {
+                extra.enqueue(m, outputs, &indices.items[m]);
             }
         }
-        drop(centres);
+        drop((centres, compared));
         let number = |t: &Tensor<1>| f64::from(t.clone().into_scalar::<f32>());
         terms.loss(number(&loss.total));
         let mut quantisation = Vec::new();
@@ -552,6 +575,27 @@ impl Objective for JcchObjective {
             return Err(misfit("the state"));
         }
         self.alphas = alphas;
+        Ok(())
+    }
+
+    fn rotates_before(&self, epoch: usize) -> bool {
+        self.first_binarised() == Some(epoch)
+    }
+
+    fn rotate(&mut self, rotation: &Rotation) -> Result<()> {
+        for (m, one) in self.modalities.iter_mut().enumerate() {
+            let mut matrices = one.tower.matrices(true);
+            if !rotation.fold(m, &mut matrices) || !one.tower.restore(matrices) {
+                return Err(misfit(&one.data.name));
+            }
+        }
+        let (mut centres, [_, bits]) = (self.centres.values(), self.centres.shape());
+        rotation.apply_to_centres(&mut centres);
+        self.centres = Param::new(centres, bits, &self.device);
+        let weights = self.weights(false);
+        if let Some(extra) = &mut self.extra {
+            extra.start_again(weights);
+        }
         Ok(())
     }
 

@@ -90,6 +90,10 @@ pub(crate) struct Plus {
     pub(crate) dropout: f64,
     /// Decay of the moving average of the weights; 0 for none.
     pub(crate) average: f64,
+    /// Share of the signs in the outputs that the instance and similarity terms compare in the last epochs.
+    pub(crate) binarise: f64,
+    /// Share of the epochs, the last ones, in which outputs are moved towards their signs; 0 for none.
+    pub(crate) binarise_epochs: f64,
     /// Weights words by tf-idf, unless the manifest specifies other weights.
     pub(crate) tf_idf: bool,
     /// Adds character n-grams of words to the terms of texts.
@@ -115,6 +119,8 @@ impl Default for Plus {
             word_dropout: 0.0,
             dropout: 0.0,
             average: 0.0,
+            binarise: 0.5,
+            binarise_epochs: 0.0,
             tf_idf: true,
             ngrams: true,
             scale_text: true,
@@ -144,6 +150,8 @@ impl crate::config::Settings for Plus {
         }
         check::share("plus.word_dropout", self.word_dropout)?;
         check::share("plus.dropout", self.dropout)?;
+        check::share("plus.binarise", self.binarise)?;
+        check::share("plus.binarise_epochs", self.binarise_epochs)?;
         check::share("plus.average", self.average)
     }
 }
@@ -152,6 +160,14 @@ impl Plus {
     /// Options for texts.
     pub(crate) fn text(&self) -> TextOptions {
         TextOptions { tf_idf: self.tf_idf, ngrams: self.ngrams, scale: self.scale_text }
+    }
+
+    /// The first epoch, of this many, in which outputs are moved towards their signs; `epochs` if there is none.
+    pub(crate) fn first_binarised(&self, epochs: usize) -> usize {
+        #[expect(clippy::cast_possible_truncation, reason = "at most the number of epochs")]
+        #[expect(clippy::cast_sign_loss, reason = "not negative, as checked")]
+        let last = (self.binarise_epochs * epochs as f64).round() as usize;
+        epochs.saturating_sub(last)
     }
 
     /// The augmentation of texts, if any.

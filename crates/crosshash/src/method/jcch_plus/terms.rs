@@ -21,6 +21,7 @@ const AVERAGE_EVERY: u64 = 16;
 /// The state of the added terms.
 pub(crate) struct Extra {
     pub(crate) settings: Plus,
+    bits: usize,
     scale: Scale,
     queues: Vec<OutputQueue>, // of the similarity term, by modality
     instance_queues: Vec<OutputQueue>, // by modality
@@ -101,6 +102,7 @@ impl Extra {
         has_labels: bool,
     ) -> Extra {
         Extra {
+            bits,
             scale: Scale::new(),
             queues: vec![OutputQueue::new(bits, settings.queue); modalities],
             instance_queues: {
@@ -112,7 +114,16 @@ impl Extra {
         }
     }
 
-    /// Starts the moving average at the initial weights.
+    /// Forgets all earlier outputs, and starts the moving average again at these weights.
+    pub(crate) fn start_again(&mut self, weights: Arrays) {
+        let (bits, modalities) = (self.bits, self.queues.len());
+        let Plus { queue, instance_queue, .. } = self.settings;
+        self.queues = vec![OutputQueue::new(bits, queue); modalities];
+        self.instance_queues = vec![OutputQueue::new(bits, instance_queue); modalities];
+        self.start_average(weights);
+    }
+
+    /// Starts the moving average at these weights.
     pub(crate) fn start_average(&mut self, weights: Arrays) {
         if self.settings.average > 0.0 {
             let average = Average::new(self.settings.average, AVERAGE_EVERY, weights);
