@@ -252,12 +252,18 @@ fn large_requests_take_little_time() {
 
 /// The peak of the memory of a server in MiB, where the system reports it.
 fn assert_peak_below(server: &Server, mib: u64) {
-    let status = format!("/proc/{}/status", server.child.id());
-    let status = fs_err::read_to_string(status).unwrap_or_default();
-    if let Some(peak) = status.lines().find_map(|line| line.strip_prefix("VmHWM:")) {
-        let kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
-        assert!(kib < mib << 10, "{} MiB", kib >> 10);
+    if let Some(peak) = peak_mib(server) {
+        assert!(peak < mib, "{peak} MiB");
     }
+}
+
+/// The peak of the resident memory of the server, on Linux.
+fn peak_mib(server: &Server) -> Option<u64> {
+    let status = format!("/proc/{}/status", server.child.id());
+    let status = fs_err::read_to_string(status).ok()?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = peak.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kib >> 10)
 }
 
 /// Bodies of many small values, which take many times their size when they are parsed, from several clients
@@ -304,6 +310,36 @@ fn small_values_take_bounded_memory() {
     assert_peak_below(&server, 1 << 10);
     assert!(server.child.try_wait().unwrap().is_none());
     json(200, server.client().json("POST", "/v1/search", SEARCH));
+}
+
+/// Fields beyond their limit are refused by the length of their text: their values would take a hundred times
+/// as much memory.
+#[test]
+fn large_fields_are_not_parsed() {
+    let (_dir, run) = run();
+    let server = Server::start(&run, &[]);
+    json(200, server.client().json("POST", "/v1/search", SEARCH));
+    let before = peak_mib(&server).unwrap_or(0);
+    for field in ["[0]", "null", "{\"a\":}"] {
+        let body = format!(
+            r#"{{"modality":"words","items":[{{"id":1,"text":"x","meta":{field}}}]}}"#
+        );
+        let reply = json(400, server.client().json("POST", "/v1/items", &body));
+        assert!(reply["error"]["message"].as_str().unwrap().contains("invalid request"));
+    }
+    let zeros = "0,".repeat(1 << 20);
+    let body = format!(
+        r#"{{"modality":"words","items":[{{"id":1,"text":"x","meta":{{"a":[{zeros}0]}}}}]}}"#
+    );
+    for _ in 0..3 {
+        let reply = json(400, server.client().json("POST", "/v1/items", &body));
+        assert_eq!(reply["error"]["where"], "items[0].meta");
+        let message = reply["error"]["message"].as_str().unwrap();
+        assert!(message.ends_with("the limit is 65536"), "{message}");
+    }
+    if let Some(peak) = peak_mib(&server) {
+        assert!(peak < before + 64, "{before} MiB, then {peak} MiB");
+    }
 }
 
 /// Whoever asks for reloads again and again keeps no thread: searches and health are answered.

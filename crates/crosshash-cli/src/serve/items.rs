@@ -13,6 +13,7 @@ use crosshash_codes::format::Id;
 use crosshash_codes::live::{Applied, Change, NewItem};
 use crosshash_codes::segments::Snapshot;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::body;
@@ -31,6 +32,9 @@ const MAX_ID: usize = 512;
 const MAX_TEXT: usize = 100_000;
 /// Maximum length of `meta` as JSON in bytes.
 const MAX_META: usize = 65_536;
+/// The same with white space. A longer one is not parsed: its values may take a hundred times the memory of the
+/// text.
+const MAX_META_TEXT: usize = 4 * MAX_META;
 /// Inserts of more items take long, and those of pictures.
 const FEW: usize = 32;
 /// How long a change waits for a model that is being reloaded before it tries again.
@@ -60,8 +64,8 @@ struct Item {
     features: Option<Vec<f32>>,
     #[serde(default)]
     labels: Vec<String>,
-    #[serde(default)]
-    meta: Map<String, Value>,
+    #[serde(default, deserialize_with = "body::given")]
+    meta: Option<Box<RawValue>>,
 }
 
 #[derive(Serialize)]
@@ -185,8 +189,8 @@ impl Item {
         })
     }
 
-    /// The limits of what an item shows.
-    fn check(&self, place: &dyn Fn(&str) -> String) -> ApiResult<()> {
+    /// What the item shows, within its limits.
+    fn shown(&self, place: &dyn Fn(&str) -> String) -> ApiResult<DisplayFields> {
         let characters = self.text.as_ref().map_or(0, |text| text.chars().count());
         if characters > MAX_TEXT {
             return Err(ApiError::bad_request(format!(
@@ -194,14 +198,26 @@ impl Item {
             ))
             .at(place("text")));
         }
-        let bytes = serde_json::to_vec(&self.meta).map_or(usize::MAX, |json| json.len());
-        if bytes > MAX_META {
-            return Err(ApiError::bad_request(format!(
-                "meta has {bytes} bytes; the limit is {MAX_META}"
-            ))
-            .at(place("meta")));
-        }
-        Ok(())
+        Ok(DisplayFields { text: self.text.clone(), meta: self.meta(place)? })
+    }
+
+    /// The fields of the item.
+    fn meta(&self, place: &dyn Fn(&str) -> String) -> ApiResult<Map<String, Value>> {
+        let Some(raw) = &self.meta else { return Ok(Map::new()) };
+        let check = |bytes: usize, most: usize| {
+            let error = || {
+                let message = format!("meta has {bytes} bytes; the limit is {MAX_META}");
+                ApiError::bad_request(message).at(place("meta"))
+            };
+            if bytes > most { Err(error()) } else { Ok(()) }
+        };
+        check(raw.get().len(), MAX_META_TEXT)?;
+        let meta = serde_json::from_str(raw.get()).map_err(|err| {
+            ApiError::bad_request(format!("invalid request: {err}")).at(place("meta"))
+        })?;
+        let json = serde_json::to_vec(&meta).map_err(ApiError::internal)?;
+        check(json.len(), MAX_META)?;
+        Ok(meta)
     }
 
     /// The item with its code and payload.
@@ -221,7 +237,7 @@ impl Item {
         };
         let snapshot = index(model, modality, "modality")?.snapshot();
         let id = self.id(&snapshot, &place)?;
-        self.check(&place)?;
+        let shown = self.shown(&place)?;
         let picture = self.picture.as_deref().map(query::picture).transpose();
         let picture = picture.map_err(|err| err.at(place("picture")))?;
         let number = |label: &String| {
@@ -256,7 +272,7 @@ impl Item {
             }
         };
         let payload = Payload {
-            shown: DisplayFields { text: self.text.clone(), meta: self.meta.clone() },
+            shown,
             source: Source {
                 features: self.features.clone(),
                 code: self.code.clone(),

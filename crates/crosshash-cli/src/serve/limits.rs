@@ -108,7 +108,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// Bytes of a body or response that need no reservation.
-    const SMALL: usize = 64 << 10;
+    pub(crate) const SMALL: usize = 64 << 10;
 
     /// At most this many bytes.
     pub(crate) fn new(bytes: usize) -> Memory {
