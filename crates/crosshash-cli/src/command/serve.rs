@@ -11,7 +11,7 @@ use crate::serve::{DataLocation, Limits, Memory, Options, logs, serve};
 use crate::weight_paths::WeightPaths;
 
 /// Bytes of all request bodies, their values, and responses together.
-const MEMORY: usize = 128 << 20;
+const MEMORY: usize = 192 << 20;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -69,7 +69,8 @@ fn reserve_values(
 ) -> ApiResult<()> {
     let values = bytes.iter().filter(|byte| b",[{".contains(byte)).count();
     let fields = bytes.iter().filter(|&&byte| byte == b':').count();
-    let needed = values * BYTES_OF_VALUE + fields * BYTES_OF_FIELD;
+    // The texts are copied.
+    let needed = values * BYTES_OF_VALUE + fields * BYTES_OF_FIELD + bytes.len();
     if needed > memory.most() {
         return Err(ApiError::too_large(format!(
             "the body has about {} values, which take too much memory; send less at once",
@@ -142,6 +143,8 @@ pub(crate) async fn form(
 ) -> ApiResult<(Option<Vec<u8>>, Vec<u8>)> {
     let (parts, body) = request.into_parts();
     let bytes = app.limits.body(&parts.headers, body).await?;
+    // The file is copied.
+    app.limits.memory.keep(&RequestContext::current(), bytes.len())?;
     let size = size(bytes.len());
     let parse = parse_form(Request::from_parts(parts, Body::from(bytes)));
     if size == Size::Light {

@@ -2,7 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `state.rs`, `run.rs` | models by name, replaced as a whole on reload; loading a model from a folder |
+//! | `state.rs`, `replaced.rs`, `run.rs` | models by name, replaced as a whole on reload; replaced versions in use; loading a model from a folder |
 //! | `modality_index.rs`, `modality_files.rs`, `item_view.rs` | the live index of a modality; content of items |
 //! | `word_index.rs`, `word_search.rs`, `notice.rs` | the keyword index of a modality; searches by words, and by words and meaning; notices about unknown words |
 //! | `query.rs` | resolves a query in any form to a code |
@@ -44,6 +44,7 @@ mod page;
 mod pictures;
 mod query;
 mod rank;
+mod replaced;
 mod run;
 mod search;
 mod state;

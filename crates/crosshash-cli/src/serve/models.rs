@@ -154,6 +154,7 @@ pub(crate) async fn reload(
     app.model(Some(&name))?;
     // One at a time: those that wait keep no thread, and leave with their clients.
     let turn = Arc::clone(&app.reload_turn).lock_owned().await;
+    app.replaced.room().await;
     let (worker, again) = (Arc::clone(&app), name.clone());
     let work = move || {
         let reloaded = worker.reload(&again);

@@ -16,6 +16,7 @@ use super::limits::Limits;
 use super::map::Maps;
 use super::metrics::{Gauge, Metrics, quoted};
 use super::pictures::Thumbnails;
+use super::replaced::Replaced;
 use super::run::{self, DataLocation, ServedModel, Stamp, is_servable};
 use crate::weight_paths::WeightPaths;
 
@@ -37,6 +38,8 @@ pub(crate) struct App {
     reloading: Mutex<BTreeMap<String, Stamp>>, // of the loaded models
     /// Held by the request that reloads a model.
     pub(crate) reload_turn: Arc<tokio::sync::Mutex<()>>,
+    /// The versions that were replaced and are still in use.
+    pub(crate) replaced: Replaced<ServedModel>,
     pub(crate) limits: Limits,
     pub(crate) guard: Guard,
     pub(crate) workers: Workers,
@@ -116,6 +119,7 @@ impl App {
             models: ArcSwap::from_pointee(Models { default, all }),
             reloading: Mutex::new(stamps),
             reload_turn: Arc::default(),
+            replaced: Replaced::default(),
             limits,
             guard,
             workers: Workers::new(),
@@ -162,6 +166,7 @@ impl App {
         let mut all = now.all.clone();
         all.insert(name.to_owned(), Arc::clone(&next));
         self.models.store(Arc::new(Models { default: now.default.clone(), all }));
+        before.iter().for_each(|before| self.replaced.add(before));
         tracing::info!(
             model = name,
             generation = next.number,
