@@ -264,6 +264,8 @@ fn other_paths_say_what_to_do(both: &Both) {
     let message = refused(501, stored.json("DELETE", "/v1/items", &delete));
     assert!(message.contains("store delete"), "{message}");
     refused(501, stored.request("DELETE", "/v1/items/1f408?modality=picture", "", &[]));
+    // a reload compares the codes again
+    json(200, stored.request("POST", "/v1/models/run/reload", "", &[]));
     // the default of a text is by meaning, as the store has no words
     let found = search(&mut stored, &json!({"query": query, "target": "picture"}));
     assert_eq!((&found["by"], &found["matching"]), (&json!("meaning"), &Value::Null));

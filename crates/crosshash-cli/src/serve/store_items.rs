@@ -156,14 +156,10 @@ impl StoreItems {
                     ApiError::bad_request(format!("{err:#}")).at("filter")
                 })?),
             };
-        let (about, has_filter) = (Arc::clone(&description), filter.is_some());
+        let about = Arc::clone(&description);
         let work =
             move |store: &mut dyn Store| find(store, &about, &search, filter.as_ref());
-        let found = self.pool.run(work).await;
-        let (rows, hits, nearest) = found.map_err(|err| match err.status.as_u16() {
-            400 if has_filter => err.at("filter"),
-            _ => err,
-        })?;
+        let (rows, hits, nearest) = self.pool.run(work).await?;
         Ok(StoreReply { rows: StoreRows { rows, description }, hits, nearest })
     }
 

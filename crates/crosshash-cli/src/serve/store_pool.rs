@@ -155,7 +155,10 @@ impl StorePool {
             let late = Instant::now() + pause >= deadline;
             match outcome {
                 Ok(found) => return Ok(found),
-                Err(StoreError::Rejected(why)) => return Err(ApiError::bad_request(why)),
+                Err(StoreError::Rejected(why)) => {
+                    let place = if why.starts_with("filter:") { "filter" } else { "rank" };
+                    return Err(ApiError::bad_request(why).at(place));
+                }
                 Err(StoreError::Failed(why)) => {
                     return Err(ApiError::store_failed(&shared.modality, why));
                 }
