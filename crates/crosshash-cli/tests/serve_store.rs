@@ -405,7 +405,7 @@ fn wrong_stores_are_refused(both: &Both) {
         "--store",
         &twice,
     ]);
-    says(&err, "has another code than in the run, so the table is of another model");
+    says(&err, "so the table is of another model");
     let index = both.folder.path().join("own/run/serve/picture");
     let index = fs_err::read_dir(index).unwrap().next().unwrap().unwrap().path();
     let err = refuses(&[

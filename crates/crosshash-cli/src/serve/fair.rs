@@ -71,7 +71,7 @@ type Job = Box<dyn FnOnce() + Send>;
 #[derive(Clone)]
 pub(crate) struct Lane(usize, Arc<Mutex<Queue>>);
 
-pub(crate) struct Queue {
+struct Queue {
     free: usize,
     /// The start of the work that was started last.
     now: u64,

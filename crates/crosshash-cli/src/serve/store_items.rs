@@ -122,17 +122,20 @@ impl StoreItems {
         let mut store = connect(self.pool.url()).context(place.to_owned())?;
         let rows = store.read(&description, RowKeys::Ids(&wanted));
         let rows = rows.context(place.to_owned())?;
-        for row in &rows {
-            if sample.get(row.id.as_str()).is_some_and(|code| *code != row.code) {
-                bail!(
-                    "{place}: item {:?} has another code than in the run, so the table is of another \
-                     model; push the items again with `crosshash store push {} --modality {} URL \
-                     --replace`",
-                    row.id,
-                    run.path().display(),
-                    self.modality
-                );
-            }
+        // Few others are items that were replaced since the run.
+        let is_other = |row: &&StoreRow| sample.get(row.id.as_str()) != Some(&&*row.code);
+        let others: Vec<&StoreRow> = rows.iter().filter(is_other).collect();
+        if let Some(first) = others.first().filter(|_| others.len() * 2 > rows.len()) {
+            bail!(
+                "{place}: {} of {} compared items have another code than in the run (for example \
+                 {:?}), so the table is of another model; push the items again with `crosshash store \
+                 push {} --modality {} URL --replace`",
+                others.len(),
+                rows.len(),
+                first.id,
+                run.path().display(),
+                self.modality
+            );
         }
         if rows.is_empty() {
             say(format!(

@@ -422,19 +422,22 @@ impl Store for Postgres {
         };
         let parameters: Parameters<'_> =
             sql.parameters.iter().map(|text| text as &(dyn ToSql + Sync)).collect();
-        let mut transaction = self.client.transaction().map_err(|err| explain(&err))?;
-        if hnsw {
+        let rows = if hnsw {
             let candidates = HNSW_CANDIDATES.max(query.limit().unwrap_or(0).min(1000));
-            transaction
-                .batch_execute(&format!(
-                    "SET LOCAL hnsw.iterative_scan = strict_order; \
-                     SET LOCAL hnsw.ef_search = {candidates}; \
-                     SET LOCAL hnsw.max_scan_tuples = {HNSW_ROWS}"
-                ))
-                .map_err(|err| explain(&err))?;
-        }
-        let rows = transaction.query(&text, &parameters).map_err(|err| explain(&err))?;
-        transaction.commit().map_err(|err| explain(&err))?;
+            let settings = format!(
+                "SET LOCAL hnsw.iterative_scan = strict_order; \
+                 SET LOCAL hnsw.ef_search = {candidates}; \
+                 SET LOCAL hnsw.max_scan_tuples = {HNSW_ROWS}"
+            );
+            let mut transaction = self.client.transaction().map_err(|err| explain(&err))?;
+            transaction.batch_execute(&settings).map_err(|err| explain(&err))?;
+            let rows =
+                transaction.query(&text, &parameters).map_err(|err| explain(&err))?;
+            transaction.commit().map_err(|err| explain(&err))?;
+            rows
+        } else {
+            self.client.query(&text, &parameters).map_err(|err| explain(&err))?
+        };
         query.check_ties(rows.len())?;
         rows.iter().map(|row| hit(row, query.columns)).collect()
     }
