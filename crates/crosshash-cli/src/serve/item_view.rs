@@ -54,7 +54,11 @@ impl ItemView {
         labels: Vec<String>,
     ) -> ItemView {
         let code = to_hex(model.bits, &row.code);
-        ItemView::of_dataset(model, modality, &row.id, (code, labels, &row.fields))
+        let mut view =
+            ItemView::of_dataset(model, modality, &row.id, (code, labels, &row.fields));
+        let values = view.meta.values().map(|value| value.to_string().len());
+        view.bytes += values.sum::<usize>();
+        view
     }
 
     fn of_dataset(
