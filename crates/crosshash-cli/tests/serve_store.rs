@@ -374,7 +374,7 @@ fn wrong_stores_are_refused(both: &Both) {
     let (place, address) = (both.run.to_str().unwrap(), &both.address);
     let url = format!("{address}?table=picture");
     let serve = |more: &[&str]| {
-        refuses(&[&["serve", place, "--addr", "127.0.0.1:0"], more].concat())
+        refuses(&[&["serve", place, "--addr", "127.0.0.1:0"][..], more].concat())
     };
     let says = |err: &str, why: &str| {
         assert!(err.contains(why) && !err.contains("secret"), "{why}: {err}");

@@ -68,7 +68,7 @@ impl StoreOptions {
         for place in &self.places {
             // A name before the address; a password may contain an =, too.
             let (name, address) = match place.split_once('=') {
-                Some((name, address)) if !name.contains("://") => (Some(name), &*address),
+                Some((name, address)) if !name.contains("://") => (Some(name), address),
                 _ => (None, place.as_str()),
             };
             let known = modalities.join(", ");
@@ -77,7 +77,7 @@ impl StoreOptions {
                 (Some(name), _) => {
                     bail!("--store: the run has no modality {name:?}; it has {known}")
                 }
-                (None, [one]) => one,
+                (None, [one]) => one.as_str(),
                 (None, _) => bail!(
                     "--store: name the modality whose items the table has: --store NAME=URL, with one \
                      of {known}"

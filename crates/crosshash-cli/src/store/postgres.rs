@@ -490,11 +490,11 @@ impl Store for Postgres {
         let (token, url) = (self.client.cancel_token(), self.url.clone());
         Some(Box::new(move || {
             // without an answer the statement ends by its time limit
-            let _ = match (url.tls, PostgresTls::new(&url)) {
-                (true, Ok(tls)) => token.cancel_query(tls),
-                (true, Err(_)) => return,
-                (false, _) => token.cancel_query(NoTls),
-            };
+            if !url.tls {
+                let _ = token.cancel_query(NoTls);
+            } else if let Ok(tls) = PostgresTls::new(&url) {
+                let _ = token.cancel_query(tls);
+            }
         }))
     }
 }
