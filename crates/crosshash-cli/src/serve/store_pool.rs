@@ -75,7 +75,8 @@ impl StorePool {
         connections: usize,
         limit: Duration,
     ) -> Result<StorePool> {
-        let url = StoreUrl { limit: Some(limit), ..url };
+        let mut url = url;
+        url.limit = Some(limit);
         let place = url.to_string();
         let mut link = Link::new(url.clone());
         let description = link
