@@ -75,7 +75,7 @@ struct StoreArgs {
     /// Search the items of a modality in this table, which `store push` filled; see `crosshash store --help`.
     /// Can be repeated. Items of other modalities are in the index of the run. MODALITY= can be omitted if
     /// the run has one modality.
-    #[arg(long, value_name = "[MODALITY=]URL")]
+    #[arg(long, value_name = "MODALITY=URL")]
     store: Vec<String>,
 
     /// Connections to each store; one more watches it.
