@@ -37,7 +37,8 @@ Examples:
     kill -HUP $(pidof crosshash)
 
 The service searches all items of the run, database and queries. Inserted and deleted items are
-stored in RUN/serve. Items in a store are changed by `crosshash store`. Reference: docs/serve.md; OpenAPI document: /openapi.json.";
+stored in RUN/serve; items in a store are changed by `crosshash store`. Reference: docs/serve.md;
+OpenAPI document: /openapi.json.";
 
 /// Serve search over HTTP, with a web page; items can be inserted and deleted.
 #[derive(clap::Args)]
