@@ -77,6 +77,20 @@ impl WordQuery {
         }
     }
 
+    /// The page of a search by meaning alone.
+    pub(crate) fn by_meaning_alone(&self, hits: Vec<Found>) -> RankedPage {
+        let first = self.skip;
+        let hit = |(at, found): (usize, Found)| Ranked {
+            distance: Some(found.hit.distance),
+            found,
+            exact: false,
+            tier: None,
+            by_meaning: Some(first + at),
+        };
+        let hits = hits.into_iter().enumerate().map(hit).collect();
+        RankedPage { hits, matching: None, terms: QueryTerms::default() }
+    }
+
     /// The page of the results, given the nearest items by meaning ([`WordQuery::by_meaning`]).
     pub(crate) fn rank(
         &self,
@@ -87,16 +101,7 @@ impl WordQuery {
         meaning: Vec<Found>,
     ) -> Result<RankedPage> {
         if self.by == By::Meaning {
-            let first = self.skip;
-            let hit = |(at, found): (usize, Found)| Ranked {
-                distance: Some(found.hit.distance),
-                found,
-                exact: false,
-                tier: None,
-                by_meaning: Some(first + at),
-            };
-            let hits = meaning.into_iter().enumerate().map(hit).collect();
-            return Ok(RankedPage { hits, matching: None, terms: QueryTerms::default() });
+            return Ok(self.by_meaning_alone(meaning));
         }
         let is_narrowed = allowed.is_some() || self.radius.is_some();
         let deep = if self.by == By::Words { self.end() } else { DEPTH };

@@ -17,7 +17,8 @@ use crosshash::payload::{Payload, PayloadFields};
 use crosshash_cli::store::push::{PushOptions, Pushed, RANGE, push};
 use crosshash_cli::store::rows::Source;
 use crosshash_cli::store::{
-    Description, Store, StoreHit, StoreQuery, check, open, parse_filter,
+    Description, HitColumns, RowKeys, Store, StoreHit, StoreQuery, check, open,
+    parse_filter,
 };
 use crosshash_codes::format::{Id, Ids};
 use crosshash_codes::index::Query;
@@ -176,6 +177,7 @@ fn query(code: &[u64], k: usize) -> StoreQuery {
         filter: None,
         ties: false,
         approximate: false,
+        columns: HitColumns::Ids,
     }
 }
 
@@ -215,6 +217,31 @@ fn answers_are_those_of_the_index(address: &str) {
             let own = Query { skip, ties: true, ..Query::nearest(50) };
             let answer = ids(store.search(&about, &answer).unwrap());
             assert_eq!(answer, wanted(&snapshot, &code, &own), "ties, skip {skip}");
+        }
+        // what re-ranking reads
+        let numbered = |item: u64| u32::try_from(item).unwrap();
+        for columns in [HitColumns::Codes, HitColumns::Outputs] {
+            let hits =
+                store.search(&about, &StoreQuery { columns, ..query(&code, 90) }).unwrap();
+            for hit in hits {
+                let item = numbered(hit.item);
+                let (code, outputs) = (
+                    snapshot.code(item).unwrap(),
+                    snapshot.outputs(item).unwrap().unwrap(),
+                );
+                match columns {
+                    HitColumns::Codes => assert_eq!(hit.code, code),
+                    _ => assert_eq!(hit.outputs, outputs),
+                }
+            }
+        }
+        let items: Vec<u64> = (0..70).rev().chain([u64::from(u32::MAX)]).collect();
+        let mut rows = store.read(&about, RowKeys::Items(&items)).unwrap();
+        rows.sort_by_key(|row| row.item);
+        let source = Source::new(&snapshot, &PayloadFields, true).unwrap();
+        assert_eq!(rows.len(), 70);
+        for (row, own) in rows.iter().zip(source.rows(0..70).unwrap()) {
+            assert_eq!((row.item, &row.id, &row.code), (own.item, &own.id, &own.code));
         }
         for radius in [0, 1, 2, 5] {
             let answer = StoreQuery { radius: Some(radius), ..query(&code, usize::MAX) };

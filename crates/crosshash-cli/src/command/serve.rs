@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use crate::serve::{DataLocation, Limits, Memory, Options, logs, serve};
+use crate::serve::{DataLocation, Limits, Memory, Options, StoreOptions, logs, serve};
 use crate::weight_paths::WeightPaths;
 
 /// Bytes of all request bodies, their values, and responses together.
@@ -29,11 +29,16 @@ Examples:
     openssl rand -hex 32 > token
     crosshash serve runs --addr 0.0.0.0:7878 --token-file token
 
+  Search pictures in a database; the model of the run encodes the queries:
+    crosshash store push runs/photos --modality picture postgresql://db/shop?table=photos --outputs
+    PGPASSWORD=... crosshash serve runs/photos --store picture=postgresql://db/shop?table=photos
+
   Reload after retraining (changes are also detected automatically):
     kill -HUP $(pidof crosshash)
 
 The service searches all items of the run, database and queries. Inserted and deleted items are
-stored in RUN/serve. Reference: docs/serve.md; OpenAPI document: /openapi.json.";
+stored in RUN/serve; items in a store are changed by `crosshash store`. Reference: docs/serve.md;
+OpenAPI document: /openapi.json.";
 
 /// Serve search over HTTP, with a web page; items can be inserted and deleted.
 #[derive(clap::Args)]
@@ -59,6 +64,38 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     weights: WeightPaths,
+
+    #[command(flatten)]
+    stores: StoreArgs,
+}
+
+/// Stores of a run.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Stores")]
+struct StoreArgs {
+    /// Search the items of a modality in this table, which `store push` filled; see `crosshash store --help`.
+    /// Can be repeated. Items of other modalities are in the index of the run. MODALITY= can be omitted if
+    /// the run has one modality.
+    #[arg(long, value_name = "MODALITY=URL")]
+    store: Vec<String>,
+
+    /// Connections to each store; one more watches it.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    store_connections: u16,
+
+    /// Time limit of a search of a store in seconds, repetitions included.
+    #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=600))]
+    store_seconds: u16,
+}
+
+impl StoreArgs {
+    fn options(&self) -> StoreOptions {
+        StoreOptions {
+            places: self.store.clone(),
+            connections: self.store_connections.into(),
+            limit: Duration::from_secs(self.store_seconds.into()),
+        }
+    }
 }
 
 /// Options of the service, shared with `demo`.
@@ -116,6 +153,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         args.default.clone(),
         data,
         args.weights.clone(),
+        args.stores.options(),
     )
 }
 
@@ -127,6 +165,7 @@ impl ServeArgs {
         default: Option<String>,
         data: DataLocation,
         weights: WeightPaths,
+        stores: StoreOptions,
     ) -> Result<ExitCode> {
         logs::start(self.log, self.log_level);
         let addr = self.address()?;
@@ -144,6 +183,7 @@ impl ServeArgs {
             default,
             data,
             weights,
+            stores,
             limits,
             token_file: self.token_file.clone(),
             cors: self.cors.clone(),

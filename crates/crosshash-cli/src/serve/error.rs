@@ -1,5 +1,7 @@
 //! Error responses: HTTP status, machine-readable code, and a message (what, where, what to do).
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -12,6 +14,8 @@ pub(crate) struct ApiError {
     code: &'static str,
     message: String,
     place: Option<String>,
+    /// When to try again.
+    retry: Option<Duration>,
 }
 
 /// The result of a handler.
@@ -19,7 +23,7 @@ pub(crate) type ApiResult<T> = Result<T, ApiError>;
 
 impl ApiError {
     fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> ApiError {
-        ApiError { status, code, message: message.into(), place: None }
+        ApiError { status, code, message: message.into(), place: None, retry: None }
     }
 
     /// The request is wrong.
@@ -53,6 +57,31 @@ impl ApiError {
     /// The server is overloaded or did not respond in time.
     pub(crate) fn busy(message: impl Into<String>) -> ApiError {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
+    }
+
+    /// The store of a modality does not answer.
+    pub(crate) fn store_away(modality: &str, retry: Duration) -> ApiError {
+        let message = format!(
+            "the store with the items of {modality} does not answer; retry in {} s",
+            seconds(retry)
+        );
+        let code = "store_unavailable";
+        let away = ApiError::new(StatusCode::SERVICE_UNAVAILABLE, code, message);
+        ApiError { retry: Some(retry), ..away }
+    }
+
+    /// The store of a modality refused a statement: logged in full.
+    pub(crate) fn store_failed(modality: &str, why: impl std::fmt::Display) -> ApiError {
+        tracing::error!(modality, error = %why, "the store refused a request");
+        let message = format!(
+            "the store with the items of {modality} refused the request; see the log of the server"
+        );
+        ApiError::new(StatusCode::BAD_GATEWAY, "store_failed", message)
+    }
+
+    /// Items in a store cannot do this.
+    pub(crate) fn not_in_store(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::NOT_IMPLEMENTED, "not_in_store", message)
     }
 
     /// Nobody waits for the response any more.
@@ -115,12 +144,18 @@ impl IntoResponse for ApiError {
                 headers.insert("www-authenticate", "Bearer".parse().unwrap_or_else(never));
             }
             StatusCode::SERVICE_UNAVAILABLE => {
-                headers.insert("retry-after", "1".parse().unwrap_or_else(never));
+                let retry = seconds(self.retry.unwrap_or_default());
+                headers.insert("retry-after", retry.into());
             }
             _ => {}
         }
         response
     }
+}
+
+/// Whole seconds, at least one.
+fn seconds(duration: Duration) -> u64 {
+    (duration.as_secs() + u64::from(duration.subsec_nanos() > 0)).max(1)
 }
 
 fn never<T>(_: axum::http::header::InvalidHeaderValue) -> T {

@@ -5,6 +5,7 @@
 //! cores: whoever decodes pictures, inserts thousands of items or asks for a thousand results does not
 //! stop small searches. Long pieces run in threads of lower priority. Passes over the codes, which one
 //! thread makes for several searches at once, have lanes as well: few searches are handed over at a time.
+//! So have the connections to a store.
 //!
 //! Start-time fair queueing (Goyal, Vin and Cheng 1996): every client has a virtual time, by which its
 //! work so far is charged. A piece of work starts at the later of its client's time and the time of
@@ -39,7 +40,7 @@ const LONG_NICE: i32 = 5;
 
 /// A client with its virtual times in microseconds, one per lane. Clones are the same client.
 #[derive(Clone, Default)]
-pub(crate) struct Flow(Arc<[AtomicU64; 4]>);
+pub(crate) struct Flow(Arc<[AtomicU64; 5]>);
 
 /// How much a piece of work has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +69,7 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// A queue with its number, which selects the virtual time of a client.
 #[derive(Clone)]
-struct Lane(usize, Arc<Mutex<Queue>>);
+pub(crate) struct Lane(usize, Arc<Mutex<Queue>>);
 
 struct Queue {
     free: usize,
@@ -229,12 +230,18 @@ impl Started {
 }
 
 impl Lane {
+    /// The connections to a store.
+    pub(crate) fn of_store(connections: usize) -> Lane {
+        Lane::new(4, connections)
+    }
+
     fn new(number: usize, free: usize) -> Lane {
         let queue = Queue { free, now: 0, sequence: 0, waiting: BTreeMap::new() };
         Lane(number, Arc::new(Mutex::new(queue)))
     }
 
-    async fn permit(&self, flow: &Flow) -> ApiResult<Permit> {
+    /// The right to run a piece of work, when it is the turn of the client.
+    pub(crate) async fn permit(&self, flow: &Flow) -> ApiResult<Permit> {
         let turn = {
             let mut queue = lock(&self.1);
             let start = self.begin(flow, queue.now);
@@ -262,7 +269,7 @@ impl Lane {
     }
 
     /// Charges the time that a piece of work took, instead of the estimate.
-    fn charge(&self, flow: &Flow, micros: u128) {
+    pub(crate) fn charge(&self, flow: &Flow, micros: u128) {
         let micros = u64::try_from(micros).unwrap_or(u64::MAX);
         let replace =
             |time: u64| Some(time.saturating_sub(ESTIMATE).saturating_add(micros));

@@ -1,5 +1,6 @@
 //! What an item of an index shows, and codes as text.
 
+use crosshash_codes::index::FieldValue;
 use crosshash_codes::segments::Snapshot;
 use crosshash_codes::{BitOrder, Bits, Codes, hex};
 use serde_json::{Map, Value};
@@ -7,6 +8,7 @@ use serde_json::{Map, Value};
 use super::error::{ApiError, ApiResult};
 use super::fields::to_json;
 use super::run::ServedModel;
+use crate::store::StoreRow;
 use crosshash::payload::{self, DisplayFields};
 
 /// What an item shows.
@@ -30,23 +32,51 @@ impl ItemView {
         id: &str,
     ) -> ApiResult<ItemView> {
         let payload = snapshot.payload(item).map_err(ApiError::internal)?;
-        let (text, meta, has_picture, bytes) = if payload.is_empty() {
-            let has_picture = model.shown.has_picture(modality, id);
-            let fields = model.shown.fields(modality, id).into_iter();
-            let meta = fields.map(|(name, value)| (name, to_json(&value))).collect();
-            let text = model.shown.text(modality, id);
-            let bytes = text.as_ref().map_or(0, String::len);
-            (text, meta, has_picture, bytes)
-        } else {
-            let (shown, has_picture) =
-                DisplayFields::decode(payload).map_err(ApiError::internal)?;
-            let bytes = payload::shown_bytes(payload).map_err(ApiError::internal)?;
-            (shown.text, shown.meta, has_picture, bytes)
-        };
         let code = snapshot.code(item).map_err(ApiError::internal)?;
         let code = to_hex(snapshot.bits(), code);
         let labels = label_names(snapshot, item)?;
+        if payload.is_empty() {
+            let fields = model.shown.fields(modality, id);
+            return Ok(ItemView::of_dataset(model, modality, id, (code, labels, &fields)));
+        }
+        let (shown, has_picture) =
+            DisplayFields::decode(payload).map_err(ApiError::internal)?;
+        let bytes = payload::shown_bytes(payload).map_err(ApiError::internal)?;
+        let DisplayFields { text, meta } = shown;
         Ok(ItemView { code, labels, text, meta, has_picture, bytes })
+    }
+
+    /// The fields of a row of a store, with text and picture of the data set if it has the item.
+    pub(crate) fn of_row(
+        model: &ServedModel,
+        modality: &str,
+        row: &StoreRow,
+        labels: Vec<String>,
+    ) -> ItemView {
+        let code = to_hex(model.bits, &row.code);
+        let mut view =
+            ItemView::of_dataset(model, modality, &row.id, (code, labels, &row.fields));
+        let values = view.meta.values().map(|value| value.to_string().len());
+        view.bytes += values.sum::<usize>();
+        view
+    }
+
+    fn of_dataset(
+        model: &ServedModel,
+        modality: &str,
+        id: &str,
+        (code, labels, fields): (String, Vec<String>, &[(String, FieldValue)]),
+    ) -> ItemView {
+        let meta = fields.iter().map(|(name, value)| (name.clone(), to_json(value)));
+        let text = model.shown.text(modality, id);
+        ItemView {
+            code,
+            labels,
+            meta: meta.collect(),
+            has_picture: model.shown.has_picture(modality, id),
+            bytes: text.as_ref().map_or(0, String::len),
+            text,
+        }
     }
 }
 

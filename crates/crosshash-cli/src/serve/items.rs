@@ -19,10 +19,11 @@ use serde_json::{Map, Value};
 use super::body;
 use super::error::{ApiError, ApiResult};
 use super::fair::Size;
-use super::item_view::{ItemView, find, from_hex};
+use super::item_view::from_hex;
 use super::modality_index::ModalityIndex;
-use super::query::{self, ItemId, accepted_kinds, encode, index};
+use super::query::{self, ItemId, accepted_kinds, encode, items_of};
 use super::run::ServedModel;
+use super::served_items::ServedItems;
 use super::state::App;
 use super::thumbnail;
 
@@ -151,13 +152,13 @@ pub(crate) async fn post(
     let mut wanted = items;
     loop {
         let generation = app.model(model.as_deref())?;
-        let target = Arc::clone(index(&generation, &modality, "modality")?);
-        let (worker, name) = (Arc::clone(&generation), modality.clone());
+        let target = items_of(&generation, &modality, "modality")?.index_to_change()?;
+        let (worker, own) = (Arc::clone(&generation), Arc::clone(target));
         let work = move |cancel: &Cancel| -> ApiResult<_> {
             let made: ApiResult<Vec<NewItem>> = wanted
                 .iter()
                 .enumerate()
-                .map(|(k, item)| item.to_new(&worker, &name, k, cancel))
+                .map(|(k, item)| item.to_new(&worker, &own, k, cancel))
                 .collect();
             Ok((made?, wanted))
         };
@@ -224,7 +225,7 @@ impl Item {
     fn to_new(
         &self,
         model: &ServedModel,
-        modality: &str,
+        index: &ModalityIndex,
         at: usize,
         cancel: &Cancel,
     ) -> ApiResult<NewItem> {
@@ -235,7 +236,7 @@ impl Item {
             "" => format!("items[{at}]"),
             field => format!("items[{at}].{field}"),
         };
-        let snapshot = index(model, modality, "modality")?.snapshot();
+        let (snapshot, modality) = (index.snapshot(), index.modality.as_str());
         let id = self.id(&snapshot, &place)?;
         let shown = self.shown(&place)?;
         let picture = self.picture.as_deref().map(query::picture).transpose();
@@ -352,7 +353,7 @@ pub(crate) async fn delete_one(
 ) -> ApiResult<Json<Deleted>> {
     let (id, Which { model, modality }) = body::path_and_query(request).await?;
     let generation = app.model(model.as_deref())?;
-    let modality = named(&generation, modality.as_deref())?.modality.clone();
+    let modality = named(&generation, modality.as_deref())?.modality().to_owned();
     let removed = remove(&app, model.as_deref(), &modality, vec![id.clone()]).await?;
     if removed.deleted == 0 {
         return Err(ApiError::not_found(format!("{modality} has no item {id:?}")).at("id"));
@@ -368,7 +369,7 @@ async fn remove(
 ) -> ApiResult<Deleted> {
     loop {
         let generation = app.model(model)?;
-        let target = index(&generation, modality, "modality")?;
+        let target = items_of(&generation, modality, "modality")?.index_to_change()?;
         let snapshot = target.snapshot();
         let typed: Vec<Option<Id>> =
             texts.iter().map(|text| snapshot.typed_id(text)).collect();
@@ -385,16 +386,16 @@ async fn remove(
     }
 }
 
-/// The index of the modality in the query string; it can be omitted if there is only one.
+/// The items of the modality in the query string; it can be omitted if there is only one.
 pub(crate) fn named<'a>(
     model: &'a ServedModel,
     modality: Option<&str>,
-) -> ApiResult<&'a Arc<ModalityIndex>> {
-    match (modality, &model.indexes[..]) {
-        (Some(modality), _) => index(model, modality, "modality"),
+) -> ApiResult<&'a ServedItems> {
+    match (modality, &model.items[..]) {
+        (Some(modality), _) => items_of(model, modality, "modality"),
         (None, [one]) => Ok(one),
         (None, all) => {
-            let known: Vec<&str> = all.iter().map(|s| s.modality.as_str()).collect();
+            let known: Vec<&str> = all.iter().map(ServedItems::modality).collect();
             let message =
                 format!("name the modality: ?modality= one of {}", known.join(", "));
             Err(ApiError::bad_request(message).at("modality"))
@@ -409,22 +410,22 @@ pub(crate) async fn get(
 ) -> ApiResult<Json<ItemResponse>> {
     let (id, Which { model, modality }) = body::path_and_query(request).await?;
     let model = app.model(model.as_deref())?;
-    let index = named(&model, modality.as_deref())?;
-    let snapshot = index.snapshot();
-    let item = find(&snapshot, &id)?.ok_or_else(|| {
-        ApiError::not_found(format!("{} has no item {id:?}", index.modality)).at("id")
+    let own = named(&model, modality.as_deref())?;
+    let modality = own.modality();
+    let (items, item) = own.find(&id).await?.ok_or_else(|| {
+        ApiError::not_found(format!("{modality} has no item {id:?}")).at("id")
     })?;
-    let view = ItemView::new(&model, &index.modality, &snapshot, item, &id)?;
+    let view = items.view(&model, modality, item, &id)?;
     let mut also = Vec::new();
-    for other in &model.indexes {
-        if other.modality != index.modality && find(&other.snapshot(), &id)?.is_some() {
-            also.push(other.modality.clone());
+    for other in &model.items {
+        if other.modality() != modality && other.find(&id).await?.is_some() {
+            also.push(other.modality().to_owned());
         }
     }
-    let picture = view.has_picture.then(|| picture_path(&model.name, &index.modality, &id));
+    let picture = view.has_picture.then(|| picture_path(&model.name, modality, &id));
     Ok(Json(ItemResponse {
+        modality: modality.to_owned(),
         id,
-        modality: index.modality.clone(),
         labels: view.labels,
         code: view.code,
         text: view.text,

@@ -24,9 +24,10 @@ struct Route {
     seconds: f64,
 }
 
-/// A value computed for each scrape: name, help, labels and values.
+/// A value computed for each scrape: name, kind (gauge or counter), help, labels and values.
 pub(crate) struct Gauge {
     pub(crate) name: &'static str,
+    pub(crate) kind: &'static str,
     pub(crate) help: &'static str,
     pub(crate) rows: Vec<(String, f64)>,
 }
@@ -88,8 +89,8 @@ impl Metrics {
             let _ = writeln!(out, "{name}_count{{{labels}}} {all}");
         }
         drop(routes);
-        for Gauge { name, help, rows } in gauges {
-            head(&mut out, name, "gauge", help);
+        for Gauge { name, kind, help, rows } in gauges {
+            head(&mut out, name, kind, help);
             for (labels, value) in rows {
                 let _ = writeln!(out, "{name}{labels} {value}");
             }
@@ -129,7 +130,7 @@ mod tests {
         }
         metrics.record("/v1/search", "POST", 400, Duration::from_millis(1));
         let rows = vec![("{model=\"a\"}".to_owned(), 3.0)];
-        let text = metrics.to_text(&[Gauge { name: "x", help: "y.", rows }]);
+        let text = metrics.to_text(&[Gauge { name: "x", kind: "gauge", help: "y.", rows }]);
         let labels = "route=\"/v1/search\",method=\"POST\"";
         for line in [
             format!("crosshash_requests_total{{{labels},status=\"200\"}} 4"),

@@ -17,6 +17,7 @@ use super::context::{CancelOnDrop, RequestContext};
 use super::error::{ApiError, ApiResult};
 use super::listen::Client;
 use super::state::App;
+use super::store_health;
 
 /// Paths without a token: the page, which asks for the token, and paths that reveal no items.
 const OPEN: [&str; 4] = ["/", "/page/{file}", "/healthz", "/openapi.json"];
@@ -122,11 +123,21 @@ pub(crate) async fn no_such_method() -> ApiError {
     ApiError::method_not_allowed()
 }
 
-/// Health check, with the names of the models.
-pub(crate) async fn health(State(app): State<Arc<App>>) -> Json<Value> {
+/// Health check, with the names of the models; 503 while a store does not answer.
+pub(crate) async fn health(State(app): State<Arc<App>>) -> (StatusCode, Json<Value>) {
     let models = app.models();
     let models: Vec<&String> = models.all.keys().collect();
-    Json(json!({ "status": "ok", "models": models, "version": env!("CARGO_PKG_VERSION") }))
+    let mut health =
+        json!({ "status": "ok", "models": models, "version": env!("CARGO_PKG_VERSION") });
+    let Some((is_available, stores)) = store_health::of(&app.stores) else {
+        return (StatusCode::OK, Json(health));
+    };
+    health["stores"] = stores;
+    if is_available {
+        return (StatusCode::OK, Json(health));
+    }
+    health["status"] = json!("unavailable");
+    (StatusCode::SERVICE_UNAVAILABLE, Json(health))
 }
 
 /// Metrics for Prometheus.

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `state.rs`, `replaced.rs`, `run.rs` | models by name, replaced as a whole on reload; replaced versions in use; loading a model from a folder |
 //! | `modality_index.rs`, `modality_files.rs`, `item_view.rs` | the live index of a modality; content of items |
+//! | `served_items.rs`, `candidates.rs` | items of a modality, in an index or in a store; hits by meaning of both |
+//! | `store_items.rs`, `store_pool.rs`, `breaker.rs`, `store_health.rs` | items in a store; its connections; whether it answers |
 //! | `word_index.rs`, `word_search.rs`, `notice.rs` | the keyword index of a modality; searches by words, and by words and meaning; notices about unknown words |
 //! | `query.rs` | resolves a query in any form to a code |
 //! | `rank.rs`, `fields.rs`, `counts.rs`, `batch.rs` | parts of a search: score, filters and counts over fields, several queries |
@@ -20,6 +22,8 @@
 mod auth;
 mod batch;
 mod body;
+mod breaker;
+mod candidates;
 pub(crate) mod content;
 mod context;
 mod counts;
@@ -47,7 +51,11 @@ mod rank;
 mod replaced;
 mod run;
 mod search;
+mod served_items;
 mod state;
+mod store_health;
+mod store_items;
+mod store_pool;
 mod thumbnail;
 mod timed_io;
 mod timings;
@@ -58,6 +66,7 @@ pub(crate) use content::DatasetContent;
 pub(crate) use limits::{Limits, Memory};
 pub(crate) use notice::unknown_words;
 pub(crate) use run::{DataLocation, data_place};
+pub(crate) use store_items::StoreOptions;
 pub(crate) use word_index::item_words;
 
 use std::net::SocketAddr;
@@ -82,6 +91,7 @@ pub(crate) struct Options {
     pub(crate) default: Option<String>,
     pub(crate) data: DataLocation,
     pub(crate) weights: WeightPaths,
+    pub(crate) stores: StoreOptions,
     pub(crate) limits: Limits,
     pub(crate) token_file: Option<PathBuf>,
     pub(crate) cors: Option<String>,
@@ -130,14 +140,14 @@ fn router(app: &Arc<App>) -> Router {
 
 /// Serves until a signal stops the process.
 pub(crate) fn serve(options: Options) -> Result<()> {
-    let Options { place, addr, default, data, weights, limits, token_file, cors, open } =
-        options;
+    let Options { place, addr, default, data, weights, stores, .. } = options;
+    let Options { limits, token_file, cors, open, .. } = options;
     let guard = Guard::new(addr.ip().is_loopback(), token_file.as_deref(), cors)?;
     // Bind before the models are loaded, so that a port in use is reported immediately.
     let listener = std::net::TcpListener::bind(addr)
         .with_context(|| format!("--addr {addr}: cannot listen on this address"))?;
     listener.set_nonblocking(true)?;
-    let app = App::open(&place, data, weights, default.as_deref(), limits, guard)?;
+    let app = App::open(&place, data, weights, &stores, default.as_deref(), limits, guard)?;
     let app = Arc::new(app);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

@@ -16,6 +16,7 @@ use super::fair::Size;
 use super::map::Progress;
 use super::query::accepted_kinds;
 use super::run::ServedModel;
+use super::served_items::ServedItems;
 use super::state::App;
 
 #[derive(Deserialize)]
@@ -54,16 +55,17 @@ pub(crate) async fn get(
 }
 
 fn described(model: &ServedModel) -> ApiResult<Value> {
-    let modalities = model.indexes.iter().map(|index| {
+    let modalities = model.items.iter().map(|items| {
         json!({
-            "name": index.modality,
-            "asks": accepted_kinds(model, &index.modality),
-            "shows": model.shown.form(&index.modality),
-            "items": index.snapshot().len(),
+            "name": items.modality(),
+            "asks": accepted_kinds(model, items.modality()),
+            "shows": model.shown.form(items.modality()),
+            "items": items.len(),
+            "store": items.index().is_none(),
         })
     });
     let mut counts = vec![0; model.labels.len()];
-    for index in &model.indexes {
+    for index in model.items.iter().filter_map(ServedItems::index) {
         let snapshot = index.snapshot();
         let own = snapshot.label_counts().map_err(ApiError::internal)?;
         for (count, own) in counts.iter_mut().zip(own) {
@@ -71,8 +73,10 @@ fn described(model: &ServedModel) -> ApiResult<Value> {
         }
     }
     let labels = model.labels.iter().zip(counts);
-    let labels: Vec<Value> =
-        labels.map(|(name, items)| json!({ "name": name, "items": items })).collect();
+    // Items in stores are not counted.
+    let is_known = model.items.iter().all(|items| items.index().is_some());
+    let label = |(name, items): (&String, usize)| json!({ "name": name, "items": is_known.then_some(items) });
+    let labels: Vec<Value> = labels.map(label).collect();
     Ok(json!({
         "name": model.name,
         "title": model.title,

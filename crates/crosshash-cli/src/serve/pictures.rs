@@ -86,28 +86,38 @@ pub(crate) async fn get(
         .at("size"));
     }
     let model = app.model(model.as_deref())?;
-    let index = named(&model, modality.as_deref())?;
+    let items = named(&model, modality.as_deref())?;
+    let modality = items.modality().to_owned();
     let missing = || {
-        ApiError::not_found(format!("{} has no item {id:?} with a picture", index.modality))
+        ApiError::not_found(format!("{modality} has no item {id:?} with a picture"))
             .at("id")
     };
-    let snapshot = index.snapshot();
-    let item = find(&snapshot, &id)?.ok_or_else(missing)?;
+    // Stores have no pictures: those of the data set are shown, without a look into the store.
+    let stored = match items.index().map(|index| index.snapshot()) {
+        None => None,
+        Some(snapshot) => {
+            let item = find(&snapshot, &id)?.ok_or_else(missing)?;
+            Some((snapshot, item))
+        }
+    };
+    let checksum = stored.as_ref().map(|(snapshot, item)| snapshot.payload_checksum(*item));
+    let checksum = checksum.transpose().map_err(ApiError::internal)?;
     let key = (
         model.name.clone(),
         model.number,
-        index.modality.clone(),
+        modality.clone(),
         id.clone(),
-        snapshot.payload_checksum(item).map_err(ApiError::internal)?,
+        checksum.unwrap_or_default(),
         size.unwrap_or(0),
     );
     let bytes = match app.thumbnails.get(&key) {
         Some(bytes) => bytes,
         None => {
             let (name, worker, modality) =
-                (id.clone(), Arc::clone(&model), index.modality.clone());
+                (id.clone(), Arc::clone(&model), modality.clone());
             let work = move |cancel: &Cancel| {
-                make(&worker, &modality, (&snapshot, item), &name, size, cancel)
+                let stored = stored.as_ref().map(|(snapshot, item)| (&**snapshot, *item));
+                make(&worker, &modality, stored, &name, size, cancel)
             };
             let made = app.workers.run(Size::Long, work).await?;
             let made = made.ok_or_else(missing)?;
@@ -140,12 +150,13 @@ pub(crate) async fn get(
 fn make(
     model: &ServedModel,
     modality: &str,
-    (snapshot, item): (&Snapshot, u32),
+    stored: Option<(&Snapshot, u32)>,
     id: &str,
     size: Option<u32>,
     cancel: &Cancel,
 ) -> ApiResult<Option<Vec<u8>>> {
-    let payload = snapshot.payload(item).map_err(ApiError::internal)?;
+    let payload = stored.map(|(snapshot, item)| snapshot.payload(item)).transpose();
+    let payload = payload.map_err(ApiError::internal)?.unwrap_or_default();
     let file = if payload.is_empty() {
         model.shown.picture(modality, id)
     } else {

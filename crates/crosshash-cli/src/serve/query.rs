@@ -12,10 +12,9 @@ use serde::{Deserialize, Serialize};
 use super::body;
 use super::error::{ApiError, ApiResult};
 use super::fair::Size;
-use super::item_view::{find, from_hex, label_names};
-use super::modality_index::ModalityIndex;
-use super::rank::item_outputs;
+use super::item_view::from_hex;
 use super::run::ServedModel;
+use super::served_items::ServedItems;
 use super::state::App;
 use super::timings::{Timings, micros};
 
@@ -178,14 +177,15 @@ impl QueryRequest {
         }
         if let Some(ItemRef { id, modality }) = self.item {
             let id = id.text();
-            let snapshot = index(model, &modality, "query.item.modality")?.snapshot();
-            let item = find(&snapshot, &id)?.ok_or_else(|| {
+            let found =
+                items_of(model, &modality, "query.item.modality")?.find(&id).await?;
+            let (items, item) = found.ok_or_else(|| {
                 ApiError::not_found(format!("{modality} has no item {id:?}"))
                     .at("query.item.id")
             })?;
-            let code = snapshot.code(item).map_err(ApiError::internal)?.to_vec();
-            let labels = Some(label_names(&snapshot, item)?);
-            let stored = item_outputs(&snapshot, item)?;
+            let code = items.code(item)?;
+            let labels = Some(items.label_names(item)?);
+            let stored = items.outputs(item)?;
             let query = resolved(model, Some(modality), code, None, labels, started);
             return Ok(ResolvedQuery { item_outputs: stored, ..query });
         }
@@ -328,14 +328,14 @@ pub(crate) fn picture(text: &str) -> ApiResult<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The index of a modality, or an error.
-pub(crate) fn index<'a>(
+/// The items of a modality, or an error.
+pub(crate) fn items_of<'a>(
     model: &'a ServedModel,
     modality: &str,
     place: &str,
-) -> ApiResult<&'a Arc<ModalityIndex>> {
-    model.index(modality).ok_or_else(|| {
-        let known: Vec<&str> = model.indexes.iter().map(|s| s.modality.as_str()).collect();
+) -> ApiResult<&'a ServedItems> {
+    model.items_of(modality).ok_or_else(|| {
+        let known: Vec<&str> = model.items.iter().map(ServedItems::modality).collect();
         ApiError::bad_request(format!(
             "no modality named {modality:?}; there are {}",
             known.join(", ")

@@ -10,20 +10,20 @@ use super::query::ResolvedQuery;
 /// The ranking of a search: as requested, or else the best that index and query support.
 pub(super) fn ranking(
     requested: Option<&str>,
-    snapshot: &Snapshot,
+    has_outputs: bool,
     query: &ResolvedQuery,
 ) -> ApiResult<Ranking> {
     let Some(name) = requested else {
         let has_reals = query.outputs.is_some() || query.item_outputs.is_some();
-        return Ok(Ranking::by(snapshot.best_rank(has_reals)));
+        return Ok(Ranking::by(Rank::best(has_outputs, has_reals)));
     };
     let rank: Rank = name.parse().map_err(|err: crosshash_codes::Error| {
         ApiError::bad_request(err.to_string()).at("rank")
     })?;
-    if rank == Rank::Outputs && !snapshot.has_outputs() {
+    if rank == Rank::Outputs && !has_outputs {
         return Err(ApiError::bad_request(
-            "the index stores no outputs; rank by \"asymmetric\" or \"hamming\", or train the run \
-             again",
+            "no outputs are stored; rank by \"asymmetric\" or \"hamming\", or train the run again (push \
+             with --outputs, if the items are in a store)",
         )
         .at("rank"));
     }

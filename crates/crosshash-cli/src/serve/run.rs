@@ -14,6 +14,8 @@ use xxhash_rust::xxh3::Xxh3;
 use super::content::DatasetContent;
 use super::modality_files;
 use super::modality_index::ModalityIndex;
+use super::served_items::ServedItems;
+use super::store_items::StoreItems;
 use super::thumbnail;
 use crate::weight_paths::WeightPaths;
 
@@ -31,7 +33,8 @@ pub(crate) struct ServedModel {
     pub(crate) bits: Bits,
     pub(crate) labels: Vec<String>,
     pub(crate) encoder: Option<QueryEncoder>,
-    pub(crate) indexes: Vec<Arc<ModalityIndex>>,
+    /// By modality, in the order of the model.
+    pub(crate) items: Vec<ServedItems>,
     pub(crate) shown: DatasetContent,
     pub(crate) data: Option<(PathBuf, Option<PathBuf>)>,
     /// Hash of the codes and the weights.
@@ -62,12 +65,14 @@ pub(crate) fn stamp(folder: &Path) -> Stamp {
 }
 
 /// Opens a folder. `before` is the model that was served from it until now: its indexes are used
-/// further if the codes are the same, and replaced otherwise.
+/// further if the codes are the same, and replaced otherwise. Items in a store stay there: the store
+/// must have the codes of the new model.
 pub(crate) fn open(
     name: &str,
     folder: &Path,
     place: &DataLocation,
     weight_paths: &WeightPaths,
+    stores: &[Arc<StoreItems>],
     before: Option<&ServedModel>,
 ) -> Result<ServedModel> {
     let number = before.map_or(1, |before| before.number + 1);
@@ -90,21 +95,25 @@ pub(crate) fn open(
     };
     let names: Vec<String> =
         encoder.model().modalities().into_iter().map(str::to_owned).collect();
+    for store in stores {
+        store.check(&run, encoder.model().bits())?;
+    }
     let same = before.filter(|before| before.fingerprint == fingerprint);
-    let indexes = match (same, before) {
-        (Some(before), _) => before.indexes.clone(),
+    let items = match (same, before) {
+        (Some(before), _) => before.items.clone(),
         (None, before) => {
             // Items inserted until now are final; the new indexes copy them.
-            let old = before.map_or(&[][..], |before| &before.indexes);
+            let old = before.map_or(&[][..], |before| &before.items);
+            let old: Vec<_> = old.iter().filter_map(ServedItems::index).collect();
             old.iter().for_each(|index| index.suspend());
-            let opened = modality_files::open(&run, &names, &encoder, &fingerprint);
+            let opened = open_items(&run, &names, &encoder, &fingerprint, stores);
             if opened.is_err() {
                 old.iter().for_each(|index| index.resume());
             }
             opened?
         }
     };
-    for index in &indexes {
+    for index in items.iter().filter_map(ServedItems::index) {
         index.open_words(&encoder.analysis(&index.modality), &shown)?;
     }
     let (suggestions, nearest) =
@@ -118,7 +127,7 @@ pub(crate) fn open(
         bits: encoder.model().bits(),
         labels: encoder.model().labels().to_vec(),
         encoder: Some(encoder),
-        indexes,
+        items,
         shown,
         data,
         fingerprint,
@@ -127,14 +136,34 @@ pub(crate) fn open(
     })
 }
 
+/// The items of all modalities: in stores, or in indexes.
+fn open_items(
+    run: &RunDir,
+    modalities: &[String],
+    encoder: &QueryEncoder,
+    fingerprint: &str,
+    stores: &[Arc<StoreItems>],
+) -> Result<Vec<ServedItems>> {
+    let stored = |name: &str| stores.iter().find(|store| store.modality == name);
+    let indexed: Vec<String> =
+        modalities.iter().filter(|name| stored(name).is_none()).cloned().collect();
+    let indexes = modality_files::open(run, &indexed, encoder, fingerprint)?;
+    let mut indexes = indexes.into_iter();
+    let items = modalities.iter().filter_map(|name| match stored(name) {
+        Some(store) => Some(ServedItems::Store(Arc::clone(store))),
+        None => indexes.next().map(ServedItems::Index),
+    });
+    Ok(items.collect())
+}
+
 fn open_index(
     name: &str,
     folder: &Path,
     number: u64,
     before: Option<&ServedModel>,
 ) -> Result<ServedModel> {
-    let index = match before {
-        Some(before) => Arc::clone(&before.indexes[0]),
+    let index = match before.and_then(|before| before.items.first()?.index()) {
+        Some(index) => Arc::clone(index),
         None => Arc::new(ModalityIndex::open(ITEMS, folder)?),
     };
     index.open_words(&Analysis::default(), &DatasetContent::Nothing)?;
@@ -148,7 +177,7 @@ fn open_index(
         bits: snapshot.bits(),
         labels: snapshot.label_names().to_vec(),
         encoder: None,
-        indexes: vec![index],
+        items: vec![ServedItems::Index(index)],
         shown: DatasetContent::Nothing,
         data: None,
         fingerprint: String::new(),
@@ -158,9 +187,9 @@ fn open_index(
 }
 
 impl ServedModel {
-    /// The index of a modality.
-    pub(crate) fn index(&self, modality: &str) -> Option<&Arc<ModalityIndex>> {
-        self.indexes.iter().find(|index| index.modality == modality)
+    /// The items of a modality.
+    pub(crate) fn items_of(&self, modality: &str) -> Option<&ServedItems> {
+        self.items.iter().find(|items| items.modality() == modality)
     }
 
     /// The distance from which the nearest item of a query is not closer than chance, if it is known.
@@ -214,7 +243,7 @@ fn fingerprint(run: &RunDir) -> Result<String> {
 
 /// Removes the indexes of earlier models; requests that still read them are not disturbed.
 pub(crate) fn sweep(generation: &ServedModel) -> Result<()> {
-    for index in &generation.indexes {
+    for index in generation.items.iter().filter_map(ServedItems::index) {
         let folder = index.folder();
         let Some(own) = folder.parent().filter(|_| generation.encoder.is_some()) else {
             continue;

@@ -5,25 +5,24 @@ use std::time::Instant;
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use crosshash_codes::index::{ItemSet, Query};
-use crosshash_codes::live::{self, SearchReply};
-use crosshash_codes::segments::{Found, RankedHits, Ranking, Snapshot};
-use crosshash_codes::{Cancel, Codes};
+use crosshash_codes::Cancel;
+use crosshash_codes::index::ItemSet;
+use crosshash_codes::segments::{Ranking, Snapshot};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 
 use super::batch;
-use super::counts::{self, CountsView};
+use super::candidates::{self, Outcome, Wanted};
+use super::counts::CountsView;
 use super::error::{ApiError, ApiResult};
 use super::fair::{MANY_RESULTS, Size};
-use super::fields::ModalityFields;
 use super::item_view::{ItemView, to_hex};
 use super::items::picture_path;
-use super::modality_index::ModalityIndex;
 use super::notice::{Notice, WordsView, notice};
-use super::query::{Centre, QueryRequest, ResolvedQuery, index};
+use super::query::{Centre, QueryRequest, ResolvedQuery, items_of};
 use super::run::ServedModel;
+use super::served_items::ServedItems;
 use super::state::App;
 use super::timings::{Timings, micros};
 use super::word_search::{SnippetView, WordMarks, known_words, word_query};
@@ -105,7 +104,7 @@ struct QueryInfo {
 #[derive(Serialize)]
 struct Hit {
     id: String,
-    item: u32,
+    item: u64,
     distance: Option<u32>,
     score: Option<f32>,
     code: String,
@@ -125,16 +124,16 @@ pub(super) struct Plan {
     started: Instant,
     /// Microseconds to read the request.
     decoded: u64,
-    model: Arc<ServedModel>,
-    target: Arc<ModalityIndex>,
-    page: Page,
-    filter: Option<String>,
+    pub(super) model: Arc<ServedModel>,
+    pub(super) target: ServedItems,
+    pub(super) page: Page,
+    pub(super) filter: Option<String>,
     /// The items that match the filter; evaluated once.
-    allowed: OnceCell<(Arc<Snapshot>, Arc<ItemSet>)>,
+    pub(super) allowed: OnceCell<(Arc<Snapshot>, Arc<ItemSet>)>,
     by: Option<By>,
     rank: Option<String>,
     explain: bool,
-    counts: bool,
+    pub(super) counts: bool,
 }
 
 pub(crate) async fn post(
@@ -149,7 +148,15 @@ pub(crate) async fn post(
     let SearchRequest { query, queries, target, filter, by, rank, explain, counts, .. } =
         request;
     let queries = batch::queries(query, queries)?;
-    let target = target_index(&model, target.as_deref())?;
+    let target = target_items(&model, target.as_deref())?;
+    if counts && target.index().is_none() {
+        return Err(ApiError::not_in_store(format!(
+            "labels and fields of the items of {} are not counted, because they are in a store: omit \
+             counts, or count them in the database",
+            target.modality()
+        ))
+        .at("counts"));
+    }
     let plan = Plan {
         started,
         decoded,
@@ -175,7 +182,6 @@ pub(super) async fn answer(
 ) -> ApiResult<Vec<u8>> {
     let (model, target) = (&plan.model, &plan.target);
     let Page { k, skip, radius } = plan.page;
-    let asked = k.saturating_add(skip);
     let words = word_query(plan.by, query.text()?, target, (k, skip, radius))?;
     let query = match words.by {
         By::Words => ResolvedQuery::of_words(),
@@ -185,41 +191,18 @@ pub(super) async fn answer(
     let ranking = match words.by {
         By::Words => None,
         By::Meaning | By::Both => {
-            Some(rank::ranking(plan.rank.as_deref(), &target.snapshot(), &query)?)
+            Some(rank::ranking(plan.rank.as_deref(), target.has_outputs(), &query)?)
         }
     };
     let (k, skip) = words.by_meaning();
-    let meaning = Page { k, skip, radius };
     let outputs = rank::query_outputs(model.bits, &query);
-    let reals = rank::reals(model.bits, &query.code, outputs.as_deref());
-    let found = match ranking {
-        Some(ranking) if plan.filter.is_none() => {
-            let request = live::SearchRequest { k, skip, radius, ranking: Some(ranking) };
-            let turn = app.workers.search_turn(asked).await?;
-            let found = target.search(query.code.clone(), reals, request).await?;
-            drop(turn);
-            let SearchReply { snapshot, hits, nearest } = found;
-            let mut counts = None;
-            if plan.counts {
-                let (worker, code) = (Arc::clone(&plan), query.code.clone());
-                let snapshot = Arc::clone(&snapshot);
-                let work = move |_: &Cancel| worker.count(&snapshot, None, &code);
-                counts = Some(app.workers.run(Size::Long, work).await?);
-            }
-            Outcome { snapshot, hits, nearest, allowed: None, counts }
-        }
-        _ => {
-            let (snapshot, allowed) = plan.narrow(&app).await?;
-            let (worker, code) = (Arc::clone(&plan), query.code.clone());
-            let ranked = ranking.map(|ranking| (reals, ranking));
-            let work = move |_: &Cancel| {
-                worker.narrowed((snapshot, allowed), code, ranked, meaning)
-            };
-            let is_long = plan.counts || asked > MANY_RESULTS;
-            let size = if is_long { Size::Long } else { Size::Short };
-            app.workers.run(size, work).await?
-        }
+    let wanted = Wanted {
+        code: query.code.clone(),
+        reals: rank::reals(model.bits, &query.code, outputs.as_deref()),
+        ranking,
+        page: Page { k, skip, radius },
     };
+    let found = candidates::find(&app, &plan, wanted).await?;
     let worker = Arc::clone(&plan);
     let size = match plan.page.k {
         k if k > MANY_RESULTS => Size::Long,
@@ -239,80 +222,7 @@ pub(super) async fn answer(
     app.workers.run(size, work).await
 }
 
-/// What a search by meaning finds.
-struct Outcome {
-    snapshot: Arc<Snapshot>,
-    hits: Vec<Found>,
-    /// The distance of the nearest item.
-    nearest: Option<u32>,
-    /// The items that match the filter, if there is one.
-    allowed: Option<Arc<ItemSet>>,
-    counts: Option<CountsView>,
-}
-
 impl Plan {
-    /// The snapshot to search, and the items that match the filter, if there is one.
-    async fn narrow(
-        self: &Arc<Plan>,
-        app: &App,
-    ) -> ApiResult<(Arc<Snapshot>, Option<Arc<ItemSet>>)> {
-        let Some(filter) = self.filter.clone() else {
-            return Ok((self.target.snapshot(), None));
-        };
-        let plan = Arc::clone(self);
-        let work = move |cancel: &Cancel| {
-            let snapshot = plan.target.snapshot();
-            let fields = ModalityFields::of(&plan.model, &plan.target.modality);
-            let set = snapshot.filter_with(&filter, &fields, cancel);
-            let set = set.map_err(|err| match err {
-                crosshash_codes::Error::Cancelled => ApiError::cancelled(),
-                err => ApiError::bad_request(err.to_string()).at("filter"),
-            })?;
-            Ok((snapshot, Arc::new(set)))
-        };
-        let work = || app.workers.run(Size::Long, work);
-        let evaluated = self.allowed.get_or_try_init(work).await;
-        let (snapshot, allowed) = evaluated?;
-        Ok((Arc::clone(snapshot), Some(Arc::clone(allowed))))
-    }
-
-    /// Searches the items that match the filter, if there is one, and counts labels and fields. Without a
-    /// ranking, there are no hits by meaning.
-    fn narrowed(
-        &self,
-        (snapshot, allowed): (Arc<Snapshot>, Option<Arc<ItemSet>>),
-        code: Vec<u64>,
-        ranked: Option<(Vec<f32>, Ranking)>,
-        Page { k, skip, radius }: Page,
-    ) -> ApiResult<Outcome> {
-        let mut found = RankedHits { hits: Vec::new(), nearest: None };
-        if let Some((reals, ranking)) = ranked {
-            let query =
-                Query { skip, radius, allowed: allowed.as_deref(), ..Query::nearest(k) };
-            let codes = Codes::from_words(self.model.bits, code.clone());
-            let codes = codes.map_err(ApiError::internal)?;
-            let all = snapshot.search_ranked_hits(&codes, &reals, ranking, &query, &|_| ());
-            found = all.map_err(ApiError::internal)?.into_iter().next().unwrap_or(found);
-        }
-        let RankedHits { hits, nearest } = found;
-        let counts = self
-            .counts
-            .then(|| self.count(&snapshot, allowed.as_deref(), &code))
-            .transpose()?;
-        Ok(Outcome { snapshot, hits, nearest, allowed, counts })
-    }
-
-    /// Counts labels and fields among the items that pass filter and radius.
-    fn count(
-        &self,
-        snapshot: &Snapshot,
-        allowed: Option<&ItemSet>,
-        code: &[u64],
-    ) -> ApiResult<CountsView> {
-        let within = self.page.radius.map(|radius| (code, radius));
-        counts::count(&self.model, &self.target.modality, snapshot, allowed, within)
-    }
-
     /// The response: the page of the hits with their content.
     fn respond(
         &self,
@@ -324,25 +234,28 @@ impl Plan {
         cancel: &Cancel,
     ) -> ApiResult<SearchResponse> {
         let (model, target, by) = (&self.model, &self.target, words.by);
-        let Outcome { snapshot, hits, nearest, allowed, counts } = found;
-        let word_index = match by {
-            By::Meaning => None,
-            By::Words | By::Both => target.words(),
+        let Outcome { items, hits, nearest, allowed, counts } = found;
+        let index = target.index().map(|index| &**index);
+        let live = index.zip(items.snapshot().map(|snapshot| &**snapshot));
+        let known = known_words(words, model, query.modality.as_deref(), live);
+        let page = match live {
+            Some((index, snapshot)) if by != By::Meaning => {
+                let keywords = index.words().map(|words| &words.keywords);
+                words.rank(keywords, snapshot, &query.code, allowed.as_deref(), hits)
+            }
+            _ => Ok(words.by_meaning_alone(hits)),
         };
-        let known = known_words(words, model, query.modality.as_deref(), target, &snapshot);
-        let keywords = word_index.map(|words| &words.keywords);
-        let page = words.rank(keywords, &snapshot, &query.code, allowed.as_deref(), hits);
         let RankedPage { hits, matching, terms } = page.map_err(ApiError::internal)?;
         query.timings.search = micros(searching);
         query.timings.decode += self.decoded;
         let explained = if self.explain { query.explaining_labels() } else { Vec::new() };
-        let searched = snapshot.len();
+        let searched = items.searched();
         // If the model knows no word, no item is close in meaning.
         let is_unknown = known.as_ref().is_some_and(|words| words.known.is_empty());
         let weak_from = if is_unknown {
             Some(0)
         } else {
-            model.weak_from(query.modality.as_deref(), &target.modality)
+            model.weak_from(query.modality.as_deref(), target.modality())
         };
         let is_weak = nearest.zip(weak_from).is_some_and(|(d, from)| d >= from);
         let mut bytes = 0;
@@ -354,7 +267,7 @@ impl Plan {
             let weak = is_weak && ranked.tier.is_none() && !ranked.exact;
             let Ranked { found, distance, .. } = ranked;
             let (id, item) = (found.id.to_string(), found.hit.item);
-            let view = ItemView::new(model, &target.modality, &snapshot, item, &id)?;
+            let view = items.view(model, target.modality(), item, &id)?;
             bytes += view.bytes;
             if bytes > MAX_CONTENT {
                 return Err(ApiError::bad_request(format!(
@@ -366,13 +279,13 @@ impl Plan {
             let ItemView { code, labels, text, meta, has_picture, .. } = view;
             let shared = labels.iter().filter(|l| explained.contains(l)).cloned().collect();
             let picture =
-                has_picture.then(|| picture_path(&model.name, &target.modality, &id));
+                has_picture.then(|| picture_path(&model.name, target.modality(), &id));
             let score = found.score;
             let WordMarks { highlights, snippet } =
-                WordMarks::new(target, &terms, text.as_deref());
+                WordMarks::new(index, &terms, text.as_deref());
             Ok(Hit {
                 id,
-                item,
+                item: items.number(item)?,
                 distance,
                 score,
                 code,
@@ -398,7 +311,7 @@ impl Plan {
         Ok(SearchResponse {
             model: model.name.clone(),
             generation: model.number,
-            target: target.modality.clone(),
+            target: target.modality().to_owned(),
             query,
             by,
             rank: ranking.map(|ranking| ranking.rank.name()),
@@ -464,16 +377,13 @@ impl ResolvedQuery {
     }
 }
 
-/// The index to search; the target can be omitted if there is only one modality.
-fn target_index(
-    model: &ServedModel,
-    target: Option<&str>,
-) -> ApiResult<Arc<ModalityIndex>> {
-    match (target, &model.indexes[..]) {
-        (None, [one]) => Ok(Arc::clone(one)),
-        (Some(target), _) => Ok(Arc::clone(index(model, target, "target")?)),
+/// The items to search; the target can be omitted if there is only one modality.
+fn target_items(model: &ServedModel, target: Option<&str>) -> ApiResult<ServedItems> {
+    match (target, &model.items[..]) {
+        (None, [one]) => Ok(one.clone()),
+        (Some(target), _) => Ok(items_of(model, target, "target")?.clone()),
         (None, all) => {
-            let known: Vec<&str> = all.iter().map(|s| s.modality.as_str()).collect();
+            let known: Vec<&str> = all.iter().map(ServedItems::modality).collect();
             let known = known.join(", ");
             Err(ApiError::bad_request(format!("specify the modality to search: {known}"))
                 .at("target"))
@@ -483,8 +393,8 @@ fn target_index(
 
 /// A page of the results.
 #[derive(Clone, Copy)]
-struct Page {
-    k: usize,
-    skip: usize,
-    radius: Option<u32>,
+pub(super) struct Page {
+    pub(super) k: usize,
+    pub(super) skip: usize,
+    pub(super) radius: Option<u32>,
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use arc_swap::ArcSwap;
+use crosshash::{Encoder as _, RunDir};
 
 use super::auth::Guard;
 use super::error::{ApiError, ApiResult};
@@ -18,6 +19,8 @@ use super::metrics::{Gauge, Metrics, quoted};
 use super::pictures::Thumbnails;
 use super::replaced::Replaced;
 use super::run::{self, DataLocation, ServedModel, Stamp, is_servable};
+use super::store_health;
+use super::store_items::{StoreItems, StoreOptions};
 use crate::weight_paths::WeightPaths;
 
 /// How often runs are checked for changes.
@@ -34,6 +37,8 @@ pub(crate) struct App {
     place: PathBuf,
     data: DataLocation,
     pub(crate) weights: WeightPaths,
+    /// The stores of the only model.
+    pub(crate) stores: Vec<Arc<StoreItems>>,
     models: ArcSwap<Models>,
     reloading: Mutex<BTreeMap<String, Stamp>>, // of the loaded models
     /// Held by the request that reloads a model.
@@ -69,12 +74,41 @@ fn folders(place: &Path) -> Result<BTreeMap<String, PathBuf>> {
     Ok(all)
 }
 
+/// Connects to the stores of the only run.
+fn open_stores(
+    options: &StoreOptions,
+    place: &Path,
+    folders: &BTreeMap<String, PathBuf>,
+) -> Result<Vec<Arc<StoreItems>>> {
+    if options.places.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut all = folders.values();
+    let (Some(folder), None) = (all.next(), all.next()) else {
+        bail!(
+            "--store requires a single run; {} contains {}",
+            place.display(),
+            folders.len()
+        );
+    };
+    if !RunDir::is_run(folder) {
+        bail!(
+            "--store requires a run, whose model encodes the queries; {} is an index",
+            folder.display()
+        );
+    }
+    let model = RunDir::open(folder)?.model()?;
+    let names: Vec<String> = model.modalities().into_iter().map(str::to_owned).collect();
+    options.open(&names)
+}
+
 impl App {
     /// Loads all models.
     pub(crate) fn open(
         place: &Path,
         data: DataLocation,
         weights: WeightPaths,
+        stores: &StoreOptions,
         default: Option<&str>,
         limits: Limits,
         guard: Guard,
@@ -94,10 +128,11 @@ impl App {
                 folders.len()
             );
         }
+        let stores = open_stores(stores, place, &folders)?;
         let (mut all, mut stamps) = (BTreeMap::new(), BTreeMap::new());
         for (name, folder) in folders {
             let stamp = run::stamp(&folder);
-            let generation = run::open(&name, &folder, &data, &weights, None)
+            let generation = run::open(&name, &folder, &data, &weights, &stores, None)
                 .with_context(|| format!("loading {}", folder.display()))?;
             run::sweep(&generation)?;
             stamps.insert(name.clone(), stamp);
@@ -116,6 +151,7 @@ impl App {
             place: place.to_owned(),
             data,
             weights,
+            stores,
             models: ArcSwap::from_pointee(Models { default, all }),
             reloading: Mutex::new(stamps),
             reload_turn: Arc::default(),
@@ -159,7 +195,8 @@ impl App {
         let stamp = run::stamp(folder);
         // After a failure, retry only when the files have changed again.
         stamps.insert(name.to_owned(), stamp);
-        let next = run::open(name, folder, &self.data, &self.weights, before.as_deref())
+        let (data, weights, stores) = (&self.data, &self.weights, &self.stores);
+        let next = run::open(name, folder, data, weights, stores, before.as_deref())
             .with_context(|| format!("reloading {name}"))?;
         let next = Arc::new(next);
         let now = self.models.load();
@@ -233,19 +270,18 @@ impl App {
         for (name, generation) in &models.all {
             let name = quoted(name);
             generations.push((format!("{{model={name}}}"), generation.number as f64));
-            for index in &generation.indexes {
-                let modality = quoted(&index.modality);
-                let count = index.snapshot().len() as f64;
+            for own in &generation.items {
+                let modality = quoted(own.modality());
+                let count = own.len() as f64;
                 items.push((format!("{{model={name},modality={modality}}}"), count));
             }
         }
-        vec![
-            Gauge { name: "crosshash_items", help: "Number of items.", rows: items },
-            Gauge {
-                name: "crosshash_generation",
-                help: "Number of reloads, from 1.",
-                rows: generations,
-            },
-        ]
+        let gauge = |name, help, rows| Gauge { name, kind: "gauge", help, rows };
+        let mut gauges = vec![
+            gauge("crosshash_items", "Number of items.", items),
+            gauge("crosshash_generation", "Number of reloads, from 1.", generations),
+        ];
+        gauges.extend(store_health::gauges(&self.stores));
+        gauges
     }
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::error::{ApiError, ApiResult};
 use super::modality_index::ModalityIndex;
 use super::run::ServedModel;
+use super::served_items::ServedItems;
 use super::word_index::item_words;
 use crate::word_ranking::{By, WordQuery};
 
@@ -18,10 +19,17 @@ const SNIPPET: usize = 200;
 pub(crate) fn word_query(
     by: Option<By>,
     text: Option<&str>,
-    target: &ModalityIndex,
+    target: &ServedItems,
     (k, skip, radius): (usize, usize, Option<u32>),
 ) -> ApiResult<WordQuery> {
     let by = match (by, text) {
+        (Some(By::Words | By::Both), _) if target.index().is_none() => {
+            return Err(ApiError::not_in_store(format!(
+                "the items of {} are in a store, which is not searched by words: use \"meaning\"",
+                target.modality()
+            ))
+            .at("by"));
+        }
         (None | Some(By::Meaning), None) => By::Meaning,
         (None, Some(_)) if target.has_words() => By::Both,
         (None, Some(_)) => By::Meaning,
@@ -40,23 +48,30 @@ pub(crate) fn word_query(
 
 /// Which words the model knows, if the query is a text of a modality with a vocabulary; for a search by words,
 /// those that an item contains. Words that are spelt like the unknown ones come from the vocabulary and from
-/// the texts of the items.
+/// the texts of the items, if they are in an index.
 pub(crate) fn known_words(
     query: &WordQuery,
     model: &ServedModel,
     modality: Option<&str>,
-    target: &ModalityIndex,
-    snapshot: &Snapshot,
+    live: Option<(&ModalityIndex, &Snapshot)>,
 ) -> Option<QueryWords> {
     if query.text.is_empty() {
         return None;
     }
-    let keywords = target.open_word_index().map(|words| &words.keywords);
-    let mut words = match query.by {
-        By::Words => logged(target, keywords?.words(&query.text))?,
-        By::Meaning | By::Both => model.encoder.as_ref()?.words(modality?, &query.text)?,
+    let keywords = live.and_then(|(target, snapshot)| {
+        Some((target, snapshot, &target.open_word_index()?.keywords))
+    });
+    let mut words = match (query.by, keywords) {
+        (By::Words, None) => return None,
+        (By::Words, Some((target, _, keywords))) => {
+            logged(target, keywords.words(&query.text))?
+        }
+        (By::Meaning | By::Both, _) => {
+            model.encoder.as_ref()?.words(modality?, &query.text)?
+        }
     };
-    if let Some(keywords) = keywords.filter(|_| !words.unknown.is_empty()) {
+    let unknown = keywords.filter(|_| !words.unknown.is_empty());
+    if let Some((target, snapshot, keywords)) = unknown {
         let text = |id: &str| {
             let item = snapshot.find(&snapshot.typed_id(id)?).ok()??;
             let words = item_words(snapshot, item, &target.modality, Some(&model.shown));
@@ -91,11 +106,12 @@ pub(crate) struct SnippetView {
 
 impl WordMarks {
     pub(crate) fn new(
-        target: &ModalityIndex,
+        target: Option<&ModalityIndex>,
         terms: &QueryTerms,
         text: Option<&str>,
     ) -> WordMarks {
-        let words = target.open_word_index().filter(|_| !terms.is_empty());
+        let words = target.and_then(ModalityIndex::open_word_index);
+        let words = words.filter(|_| !terms.is_empty());
         let (Some(words), Some(text)) = (words, text) else {
             return WordMarks { highlights: Vec::new(), snippet: None };
         };

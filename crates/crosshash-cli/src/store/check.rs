@@ -7,7 +7,7 @@ use crosshash_codes::index::Query;
 use crosshash_codes::segments::Snapshot;
 
 use super::rows::{Description, Source, StoreRow};
-use super::{Store, StoreQuery};
+use super::{HitColumns, RowKeys, Store, StoreQuery};
 
 /// What was compared, and what differs.
 #[derive(Debug, Default)]
@@ -96,7 +96,7 @@ fn compare_rows(
     let wanted: Vec<StoreRow> =
         group.iter().map(|&at| source.row(at)).collect::<Result<_>>()?;
     let ids: Vec<String> = wanted.iter().map(|row| row.id.clone()).collect();
-    let mut stored = store.read(description, &ids)?;
+    let mut stored = store.read(description, RowKeys::Ids(&ids))?;
     stored.sort_by(|a, b| a.id.cmp(&b.id));
     for row in &wanted {
         found.rows += 1;
@@ -158,6 +158,7 @@ fn compare_answers(
             filter: None,
             ties: false,
             approximate: false,
+            columns: HitColumns::Ids,
         };
         let answer = store.search(description, &query)?;
         found.searches += 1;

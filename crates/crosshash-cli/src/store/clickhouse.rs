@@ -24,8 +24,8 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use super::filter::{Dialect, condition, finite};
 use super::tls::{certificates, provider};
 use super::{
-    Description, Entry, RangeRows, RowEncoder, Store, StoreError, StoreHit, StoreQuery,
-    StoreResult, StoreRow, StoreUrl, failed,
+    Description, Entry, HitColumns, MOST_TIES, RangeRows, RowEncoder, RowKeys, Store,
+    StoreError, StoreHit, StoreQuery, StoreResult, StoreRow, StoreUrl, failed,
 };
 
 pub(super) const ENTRY: Entry =
@@ -34,12 +34,16 @@ pub(super) const ENTRY: Entry =
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time to answer; a search over 10^9 items takes seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+/// Errors of the server that pass.
+const PASSING: [&str; 3] =
+    ["TOO_MANY_SIMULTANEOUS_QUERIES", "ALL_CONNECTION_TRIES_FAILED", "NETWORK_ERROR"];
 
 fn open(url: StoreUrl) -> StoreResult<Box<dyn Store>> {
     let mut config = ureq::Agent::config_builder()
         .http_status_as_error(false)
-        .timeout_connect(Some(CONNECT_TIMEOUT))
-        .timeout_recv_response(Some(ANSWER_TIMEOUT))
+        .timeout_connect(Some(url.limit.unwrap_or(CONNECT_TIMEOUT)))
+        .timeout_recv_response(Some(url.limit.unwrap_or(ANSWER_TIMEOUT)))
+        .timeout_global(url.limit)
         .max_redirects(0)
         .proxy(None);
     if url.tls {
@@ -94,6 +98,10 @@ impl ClickHouse {
             // an error after the first rows must not look like a complete answer
             .query("wait_end_of_query", "1")
             .query_pairs(settings.iter().copied());
+        if let Some(limit) = self.url.limit {
+            let limit = format!("{:.3}", limit.as_secs_f64());
+            request = request.query("max_execution_time", limit);
+        }
         if let Some(user) = &self.user {
             request = request.header("X-ClickHouse-User", user);
         }
@@ -116,6 +124,12 @@ impl ClickHouse {
         let text: String = text.trim().chars().take(500).collect();
         if matches!(status, 502..=504) && !from_server {
             return Err(StoreError::Unavailable(format!("HTTP status {status}: {text}")));
+        }
+        if from_server && text.contains("TIMEOUT_EXCEEDED") {
+            return Err(StoreError::TimedOut(text));
+        }
+        if from_server && PASSING.iter().any(|name| text.contains(name)) {
+            return Err(StoreError::Unavailable(text));
         }
         let login = "; put user and password into the address, or into CLICKHOUSE_USER and \
                      CLICKHOUSE_PASSWORD";
@@ -317,7 +331,7 @@ impl Store for ClickHouse {
 
     fn search(
         &mut self,
-        _: &Description,
+        description: &Description,
         query: &StoreQuery,
     ) -> StoreResult<Vec<StoreHit>> {
         if query.k == 0 {
@@ -340,14 +354,22 @@ impl Store for ClickHouse {
         } else {
             format!(" WHERE {}", conditions.join(" AND "))
         };
+        let columns = match query.columns {
+            HitColumns::Ids => String::new(),
+            HitColumns::Codes => {
+                (0..description.words()).map(|nth| format!(", c{nth}")).collect()
+            }
+            HitColumns::Outputs => ", outputs".into(),
+        };
         let select = format!(
-            "SELECT item, id, toUInt32({distance}) AS distance FROM {}{conditions}",
+            "SELECT item, id, toUInt32({distance}) AS distance{columns} FROM {}{conditions}",
             self.table
         );
         let sql = match (query.limit(), query.ties) {
             (Some(limit), true) => format!(
                 "SELECT * FROM ({select} ORDER BY distance LIMIT {limit} WITH TIES) ORDER BY \
-                 distance, item OFFSET {}",
+                 distance, item LIMIT {} OFFSET {}",
+                MOST_TIES + 1,
                 query.skip
             ),
             (Some(limit), false) => {
@@ -365,8 +387,15 @@ impl Store for ClickHouse {
         while !reader.rest.is_empty() {
             let (item, id) = (reader.word()?, reader.text()?);
             let distance = u32::from_le_bytes(reader.array()?);
-            hits.push(StoreHit { item, id, distance });
+            let (mut code, mut outputs) = (Vec::new(), Vec::new());
+            match query.columns {
+                HitColumns::Ids => {}
+                HitColumns::Codes => code = reader.words(description.words())?,
+                HitColumns::Outputs => outputs = reader.outputs()?,
+            }
+            hits.push(StoreHit { item, id, distance, code, outputs });
         }
+        query.check_ties(hits.len())?;
         Ok(hits)
     }
 
@@ -385,20 +414,23 @@ impl Store for ClickHouse {
     fn read(
         &mut self,
         description: &Description,
-        ids: &[String],
+        keys: RowKeys<'_>,
     ) -> StoreResult<Vec<StoreRow>> {
-        if ids.is_empty() {
+        let (column, keys): (&str, Vec<String>) = match keys {
+            RowKeys::Ids(ids) => ("id", ids.iter().map(|id| quoted(id)).collect()),
+            RowKeys::Items(items) => ("item", items.iter().map(u64::to_string).collect()),
+        };
+        if keys.is_empty() {
             return Ok(Vec::new());
         }
         let codes: Vec<String> =
             (0..description.words()).map(|nth| format!("c{nth}")).collect();
         let outputs = if description.outputs { ", outputs" } else { "" };
-        let ids: Vec<String> = ids.iter().map(|id| quoted(id)).collect();
         let sql = format!(
-            "SELECT item, id, {}, labels, meta{outputs} FROM {} WHERE id IN ({}) FORMAT RowBinary",
+            "SELECT item, id, {}, labels, meta{outputs} FROM {} WHERE {column} IN ({}) FORMAT RowBinary",
             codes.join(", "),
             self.table,
-            ids.join(", ")
+            keys.join(", ")
         );
         let answer = self.ask(&sql)?;
         let mut reader = Reader { rest: &answer };
@@ -561,10 +593,20 @@ impl Reader<'_> {
         String::from_utf8(self.bytes(length)?.to_vec()).map_err(failed)
     }
 
+    /// The words of a code.
+    fn words(&mut self, count: usize) -> StoreResult<Vec<u64>> {
+        (0..count).map(|_| self.word()).collect()
+    }
+
+    /// Signed bytes with their number before them.
+    fn outputs(&mut self) -> StoreResult<Vec<i8>> {
+        let length = self.length()?;
+        Ok(self.bytes(length)?.iter().map(|byte| i8::from_le_bytes([*byte])).collect())
+    }
+
     fn row(&mut self, description: &Description) -> StoreResult<StoreRow> {
         let (item, id) = (self.word()?, self.text()?);
-        let code = (0..description.words()).map(|_| self.word());
-        let code = code.collect::<StoreResult<Vec<u64>>>()?;
+        let code = self.words(description.words())?;
         let count = self.length()?;
         let labels = (0..count).map(|_| self.array().map(u32::from_le_bytes));
         let labels = labels.collect::<StoreResult<Vec<u32>>>()?;
@@ -573,13 +615,7 @@ impl Reader<'_> {
         let fields = meta.into_iter();
         let fields = fields.filter_map(|(name, v)| Some((name, field_from_json(&v)?)));
         let fields = fields.collect();
-        let outputs = if description.outputs {
-            let length = self.length()?;
-            let bytes = self.bytes(length)?;
-            Some(bytes.iter().map(|byte| i8::from_le_bytes([*byte])).collect())
-        } else {
-            None
-        };
+        let outputs = description.outputs.then(|| self.outputs()).transpose()?;
         Ok(StoreRow { item, id, code, labels, fields, outputs })
     }
 }

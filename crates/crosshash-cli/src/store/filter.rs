@@ -3,7 +3,7 @@
 
 use crosshash_codes::index::{Filter, PlainTest};
 
-use super::{StoreResult, failed};
+use super::{StoreError, StoreResult};
 
 /// How a database writes the tests of a filter.
 pub(super) trait Dialect {
@@ -55,5 +55,5 @@ pub(super) fn finite(number: f64) -> StoreResult<f64> {
     if number.is_finite() {
         return Ok(number);
     }
-    Err(failed(format!("filter: {number} cannot be compared in a store")))
+    Err(StoreError::Rejected(format!("filter: {number} cannot be compared in a store")))
 }

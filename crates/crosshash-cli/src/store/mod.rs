@@ -47,6 +47,10 @@ pub const STORES: &[Entry] = &[
 pub enum StoreError {
     /// It cannot be reached, or it stops or starts: trying again may help.
     Unavailable(String),
+    /// The statement took longer than the time limit of the connection, or was cancelled.
+    TimedOut(String),
+    /// The store has no way to do what was requested: request something else.
+    Rejected(String),
     /// It refused, or the answer makes no sense.
     Failed(String),
 }
@@ -54,7 +58,10 @@ pub enum StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StoreError::Unavailable(why) | StoreError::Failed(why) => why.fmt(f),
+            StoreError::Unavailable(why)
+            | StoreError::TimedOut(why)
+            | StoreError::Rejected(why)
+            | StoreError::Failed(why) => why.fmt(f),
         }
     }
 }
@@ -86,13 +93,41 @@ pub struct StoreQuery {
     pub ties: bool,
     /// Whether an approximate index of the store may be used.
     pub approximate: bool,
+    /// What is read of every hit besides its number and id.
+    pub columns: HitColumns,
 }
+
+/// What a search reads of every hit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HitColumns {
+    /// Number and id.
+    #[default]
+    Ids,
+    /// The code, too.
+    Codes,
+    /// The stored outputs, too.
+    Outputs,
+}
+
+/// The most hits of a search with ties; more are refused, because a tie class is never cut.
+pub const MOST_TIES: usize = 1 << 18;
 
 impl StoreQuery {
     /// The number of hits to find before some are skipped, if there is a limit.
     pub fn limit(&self) -> Option<usize> {
         let limit = self.k.saturating_add(self.skip);
         (i64::try_from(limit).is_ok()).then_some(limit)
+    }
+
+    /// Refuses the hits of a search with ties if they are too many.
+    fn check_ties(&self, hits: usize) -> StoreResult<()> {
+        if !self.ties || hits <= MOST_TIES {
+            return Ok(());
+        }
+        Err(StoreError::Rejected(format!(
+            "more than {MOST_TIES} items are equally near to the query, too many to re-rank: rank by \
+             hamming, or use a filter or a radius"
+        )))
     }
 }
 
@@ -105,7 +140,23 @@ pub struct StoreHit {
     pub id: String,
     /// Hamming distance.
     pub distance: u32,
+    /// The words of its code, if they were requested.
+    pub code: Vec<u64>,
+    /// Its outputs, if they were requested.
+    pub outputs: Vec<i8>,
 }
+
+/// Which rows to read.
+#[derive(Clone, Copy, Debug)]
+pub enum RowKeys<'a> {
+    /// Those with these ids.
+    Ids(&'a [String]),
+    /// Those with these item numbers.
+    Items(&'a [u64]),
+}
+
+/// Cancels the statement that a connection is executing, from another thread.
+pub type Canceller = Box<dyn FnOnce() + Send>;
 
 /// Encodes rows for [`Store::write`]; runs in another thread.
 pub type RowEncoder = fn(&Description, &[StoreRow]) -> StoreResult<Vec<u8>>;
@@ -177,12 +228,17 @@ pub trait Store: Send {
     /// Bytes on disk, indexes included.
     fn bytes(&mut self) -> StoreResult<u64>;
 
-    /// The rows of some ids, in any order; items that do not exist are left out.
+    /// Some rows, in any order; items that do not exist are left out.
     fn read(
         &mut self,
         description: &Description,
-        ids: &[String],
+        keys: RowKeys<'_>,
     ) -> StoreResult<Vec<StoreRow>>;
+
+    /// Cancels the next statements, if the database can do that from another connection.
+    fn canceller(&self) -> Option<Canceller> {
+        None
+    }
 
     /// Removes the table.
     fn drop_table(&mut self) -> StoreResult<()>;
@@ -191,18 +247,28 @@ pub trait Store: Send {
 /// Connects to the store of an address.
 pub fn open(address: &str) -> anyhow::Result<Box<dyn Store>> {
     let url = StoreUrl::parse(address)?;
+    let (entry, place) = (entry(&url)?, url.to_string());
+    connect(&url).map_err(|err| anyhow::anyhow!("{} at {place}: {err}", entry.name))
+}
+
+/// Connects to a store.
+pub fn connect(url: &StoreUrl) -> StoreResult<Box<dyn Store>> {
+    let entry = entry(url).map_err(failed)?;
+    (entry.open)(url.clone())
+}
+
+/// The kind of store of an address.
+pub fn entry(url: &StoreUrl) -> anyhow::Result<&'static Entry> {
     let known = STORES.iter().find(|entry| entry.schemes.contains(&url.scheme.as_str()));
-    let Some(entry) = known else {
+    known.ok_or_else(|| {
         let schemes: Vec<&str> =
             STORES.iter().flat_map(|entry| entry.schemes).copied().collect();
-        anyhow::bail!(
+        anyhow::anyhow!(
             "an address begins with one of {}, followed by ://; not with {}",
             schemes.join(", "),
             url.scheme
-        );
-    };
-    let place = url.to_string();
-    (entry.open)(url).map_err(|err| anyhow::anyhow!("{} at {place}: {err}", entry.name))
+        )
+    })
 }
 
 /// The filter of an expression for the items of a store.

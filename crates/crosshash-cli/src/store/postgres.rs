@@ -28,8 +28,8 @@ use serde_json::{Map, Value};
 use super::filter::{Dialect, condition, finite};
 use super::tls::PostgresTls;
 use super::{
-    Description, Entry, RangeRows, RowEncoder, Store, StoreError, StoreHit, StoreQuery,
-    StoreResult, StoreRow, StoreUrl, failed,
+    Canceller, Description, Entry, HitColumns, MOST_TIES, RangeRows, RowEncoder, RowKeys,
+    Store, StoreError, StoreHit, StoreQuery, StoreResult, StoreRow, StoreUrl, failed,
 };
 
 pub(super) const ENTRY: Entry =
@@ -70,8 +70,8 @@ fn connect(url: &StoreUrl) -> StoreResult<Client> {
         .user(&user)
         .dbname(url.database.as_deref().unwrap_or(&user))
         .application_name("crosshash")
-        .connect_timeout(CONNECT_TIMEOUT)
-        .tcp_user_timeout(Duration::from_secs(60))
+        .connect_timeout(url.limit.unwrap_or(CONNECT_TIMEOUT))
+        .tcp_user_timeout(url.limit.unwrap_or(Duration::from_secs(60)))
         .keepalives_idle(Duration::from_secs(30));
     if let Some(password) = url.password("PGPASSWORD") {
         config.password(password);
@@ -81,7 +81,12 @@ fn connect(url: &StoreUrl) -> StoreResult<Client> {
     } else {
         config.ssl_mode(SslMode::Disable).connect(NoTls)
     };
-    connected.map_err(|err| explain(&err))
+    let mut client = connected.map_err(|err| explain(&err))?;
+    if let Some(limit) = url.limit {
+        let limit = format!("SET statement_timeout = {}", limit.as_millis());
+        client.batch_execute(&limit).map_err(|err| explain(&err))?;
+    }
+    Ok(client)
 }
 
 /// What an error means for the caller, with the message of the server.
@@ -128,7 +133,9 @@ fn explain(err: &postgres::Error) -> StoreError {
             "; put user and password into the address, or into PGUSER and PGPASSWORD",
         );
     }
-    if passing.contains(code) || code.code().starts_with("08") {
+    if *code == SqlState::QUERY_CANCELED {
+        StoreError::TimedOut(why)
+    } else if passing.contains(code) || code.code().starts_with("08") {
         StoreError::Unavailable(why)
     } else {
         StoreError::Failed(why)
@@ -382,7 +389,13 @@ impl Store for Postgres {
         } else {
             format!(" WHERE {}", conditions.join(" AND "))
         };
-        let select = format!("SELECT item, id, {distance} AS distance FROM {}", self.table);
+        let column = match query.columns {
+            HitColumns::Ids => "",
+            HitColumns::Codes => ", code",
+            HitColumns::Outputs => ", outputs",
+        };
+        let select =
+            format!("SELECT item, id, {distance} AS distance{column} FROM {}", self.table);
         let hnsw = query.approximate && description.hnsw;
         let limit = query.limit().map_or(String::new(), |limit| format!(" LIMIT {limit}"));
         let text = if hnsw {
@@ -395,7 +408,8 @@ impl Store for Postgres {
         } else if let (true, Some(limit)) = (query.ties, query.limit()) {
             format!(
                 "SELECT * FROM ({select}{conditions} ORDER BY distance FETCH FIRST {limit} ROWS WITH \
-                 TIES) hits ORDER BY distance, item OFFSET {}",
+                 TIES) hits ORDER BY distance, item LIMIT {} OFFSET {}",
+                MOST_TIES + 1,
                 query.skip
             )
         } else {
@@ -408,26 +422,24 @@ impl Store for Postgres {
         };
         let parameters: Parameters<'_> =
             sql.parameters.iter().map(|text| text as &(dyn ToSql + Sync)).collect();
-        let mut transaction = self.client.transaction().map_err(|err| explain(&err))?;
-        if hnsw {
+        let rows = if hnsw {
             let candidates = HNSW_CANDIDATES.max(query.limit().unwrap_or(0).min(1000));
-            transaction
-                .batch_execute(&format!(
-                    "SET LOCAL hnsw.iterative_scan = strict_order; \
-                     SET LOCAL hnsw.ef_search = {candidates}; \
-                     SET LOCAL hnsw.max_scan_tuples = {HNSW_ROWS}"
-                ))
-                .map_err(|err| explain(&err))?;
-        }
-        let rows = transaction.query(&text, &parameters).map_err(|err| explain(&err))?;
-        transaction.commit().map_err(|err| explain(&err))?;
-        let hit = |row: &postgres::Row| {
-            let (item, id, distance): (i64, String, i64) =
-                (row.get(0), row.get(1), row.get(2));
-            let distance = u32::try_from(distance).unwrap_or(u32::MAX);
-            StoreHit { item: item.unsigned_abs(), id, distance }
+            let settings = format!(
+                "SET LOCAL hnsw.iterative_scan = strict_order; \
+                 SET LOCAL hnsw.ef_search = {candidates}; \
+                 SET LOCAL hnsw.max_scan_tuples = {HNSW_ROWS}"
+            );
+            let mut transaction = self.client.transaction().map_err(|err| explain(&err))?;
+            transaction.batch_execute(&settings).map_err(|err| explain(&err))?;
+            let rows =
+                transaction.query(&text, &parameters).map_err(|err| explain(&err))?;
+            transaction.commit().map_err(|err| explain(&err))?;
+            rows
+        } else {
+            self.client.query(&text, &parameters).map_err(|err| explain(&err))?
         };
-        Ok(rows.iter().map(hit).collect())
+        query.check_ties(rows.len())?;
+        rows.iter().map(|row| hit(row, query.columns)).collect()
     }
 
     fn count(&mut self) -> StoreResult<u64> {
@@ -444,20 +456,72 @@ impl Store for Postgres {
     fn read(
         &mut self,
         description: &Description,
-        ids: &[String],
+        keys: RowKeys<'_>,
     ) -> StoreResult<Vec<StoreRow>> {
         let outputs = if description.outputs { ", outputs" } else { "" };
-        let sql = format!(
-            "SELECT item, id, code, labels, meta::text{outputs} FROM {} WHERE id = ANY($1)",
-            self.table
-        );
-        let rows = self.client.query(&sql, &[&ids]).map_err(|err| explain(&err))?;
+        let sql = |column: &str| {
+            format!(
+                "SELECT item, id, code, labels, meta::text{outputs} FROM {} WHERE {column} = ANY($1)",
+                self.table
+            )
+        };
+        let rows = match keys {
+            RowKeys::Ids(ids) => {
+                // no item has such an id
+                let ids: Vec<&String> =
+                    ids.iter().filter(|id| !id.contains('\0')).collect();
+                self.client.query(&sql("id"), &[&ids])
+            }
+            RowKeys::Items(items) => {
+                let items = items.iter().map(|item| signed(*item));
+                let items = items.collect::<StoreResult<Vec<i64>>>()?;
+                self.client.query(&sql("item"), &[&items])
+            }
+        };
+        let rows = rows.map_err(|err| explain(&err))?;
         rows.iter().map(|row| decode(description, row)).collect()
     }
 
     fn drop_table(&mut self) -> StoreResult<()> {
         self.run(&format!("DROP TABLE {}", self.table))
     }
+
+    fn canceller(&self) -> Option<Canceller> {
+        let (token, url) = (self.client.cancel_token(), self.url.clone());
+        Some(Box::new(move || {
+            // without an answer the statement ends by its time limit
+            if !url.tls {
+                let _ = token.cancel_query(NoTls);
+            } else if let Ok(tls) = PostgresTls::new(&url) {
+                let _ = token.cancel_query(tls);
+            }
+        }))
+    }
+}
+
+/// A row of a search.
+fn hit(row: &postgres::Row, columns: HitColumns) -> StoreResult<StoreHit> {
+    let (item, distance): (i64, i64) =
+        (row.try_get(0).map_err(failed)?, row.try_get(2).map_err(failed)?);
+    let mut hit = StoreHit {
+        item: item.unsigned_abs(),
+        id: row.try_get(1).map_err(failed)?,
+        distance: u32::try_from(distance).unwrap_or(u32::MAX),
+        code: Vec::new(),
+        outputs: Vec::new(),
+    };
+    match columns {
+        HitColumns::Ids => {}
+        HitColumns::Codes => {
+            hit.code = row.try_get::<_, StoredBits>(3).map_err(failed)?.code()?
+        }
+        HitColumns::Outputs => hit.outputs = signed_bytes(row.try_get(3).map_err(failed)?),
+    }
+    Ok(hit)
+}
+
+fn signed_bytes(bytes: &[u8]) -> Vec<i8> {
+    bytes.iter().map(|byte| i8::from_le_bytes([*byte])).collect()
 }
 
 impl Postgres {
@@ -489,6 +553,15 @@ impl<'a> FromSql<'a> for StoredBits {
 
     fn accepts(kind: &Type) -> bool {
         *kind == Type::BIT || *kind == Type::VARBIT
+    }
+}
+
+impl StoredBits {
+    /// The words of a code.
+    fn code(self) -> StoreResult<Vec<u64>> {
+        let bits = Bits::new(self.bits).map_err(failed)?;
+        let codes = Codes::from_packed(bits, &self.packed, BitOrder::Msb);
+        Ok(codes.map_err(failed)?.into_words())
     }
 }
 
@@ -602,19 +675,16 @@ fn decode(description: &Description, row: &postgres::Row) -> StoreResult<StoreRo
     let labels: Vec<i32> = row.try_get(3).map_err(failed)?;
     let meta: String = row.try_get(4).map_err(failed)?;
     let meta: Map<String, Value> = serde_json::from_str(&meta).map_err(failed)?;
-    let outputs: Option<Vec<u8>> =
+    let outputs: Option<&[u8]> =
         if description.outputs { row.try_get(5).map_err(failed)? } else { None };
-    let bits = Bits::new(stored.bits).map_err(failed)?;
-    let codes = Codes::from_packed(bits, &stored.packed, BitOrder::Msb).map_err(failed)?;
     let fields = meta.into_iter();
     Ok(StoreRow {
         item: item.unsigned_abs(),
         id,
-        code: codes.into_words(),
+        code: stored.code()?,
         labels: labels.into_iter().map(i32::unsigned_abs).collect(),
         fields: fields.filter_map(|(name, v)| Some((name, field_from_json(&v)?))).collect(),
-        outputs: outputs
-            .map(|bytes| bytes.into_iter().map(|byte| i8::from_le_bytes([byte])).collect()),
+        outputs: outputs.map(signed_bytes),
     })
 }
 
@@ -627,7 +697,8 @@ struct Sql {
 impl Sql {
     fn text(&mut self, text: String) -> StoreResult<String> {
         if text.contains('\0') {
-            return Err(failed("filter: PostgreSQL cannot compare the character NUL"));
+            let why = "filter: PostgreSQL cannot compare the character NUL";
+            return Err(StoreError::Rejected(why.into()));
         }
         self.parameters.push(text);
         Ok(format!("${}::text", self.parameters.len()))

@@ -242,7 +242,9 @@ impl Work<'_> {
                 "{} is unavailable: {why}; the same command continues the push",
                 store.place()
             ),
-            StoreError::Failed(why) => anyhow!("{}: {why}", store.place()),
+            StoreError::Failed(why)
+            | StoreError::TimedOut(why)
+            | StoreError::Rejected(why) => anyhow!("{}: {why}", store.place()),
         })
     }
 }

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -31,6 +32,8 @@ pub struct StoreUrl {
     pub tls: bool,
     /// A file with certificates to trust besides those of the system.
     pub root_cert: Option<PathBuf>,
+    /// Time limit of connecting and of every statement; not a part of the address.
+    pub limit: Option<Duration>,
 }
 
 impl fmt::Display for StoreUrl {
@@ -85,6 +88,7 @@ impl StoreUrl {
             table: TABLE.to_owned(),
             tls: false,
             root_cert: None,
+            limit: None,
         };
         let mut mode = None;
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {

@@ -28,8 +28,7 @@ pub use filter::{
 pub use items::ItemSet;
 pub use mih::{Form, Mih};
 pub use mih_distinct::{BucketForm, MihDistinct};
-pub use rank::Rank;
-pub(crate) use rank::Scorer;
+pub use rank::{Rank, Scorer};
 pub use scan::Scan;
 pub use tree::{BitTree, LeafForm};
 

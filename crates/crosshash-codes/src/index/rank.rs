@@ -32,6 +32,16 @@ impl Rank {
     /// All, worst first.
     pub const ALL: [Rank; 3] = [Rank::Hamming, Rank::Asymmetric, Rank::Outputs];
 
+    /// The best for a query: by outputs if they are stored, else by the query's real outputs if it
+    /// has any, else by Hamming distance.
+    pub fn best(has_outputs: bool, has_reals: bool) -> Rank {
+        match (has_outputs, has_reals) {
+            (true, _) => Rank::Outputs,
+            (false, true) => Rank::Asymmetric,
+            (false, false) => Rank::Hamming,
+        }
+    }
+
     /// Its name: `hamming`, `asymmetric` or `outputs`.
     pub fn name(self) -> &'static str {
         match self {
@@ -54,41 +64,44 @@ impl std::str::FromStr for Rank {
     }
 }
 
-/// The scores of one query.
-pub(crate) enum Scorer {
+/// The scores of the items for one query.
+pub struct Scorer(Formula);
+
+enum Formula {
     Hamming { bits: f64 },
     Asymmetric { sums: Vec<[i32; 256]>, length: f64 },
     Outputs { query: Vec<i16>, length: f64 },
 }
 
 impl Scorer {
-    /// A query with its real outputs, one per bit.
-    pub(crate) fn new(rank: Rank, bits: Bits, outputs: &[f32]) -> Result<Scorer> {
+    /// A query with its real outputs, one per bit; [`Rank::Hamming`] needs none.
+    pub fn new(rank: Rank, bits: Bits, outputs: &[f32]) -> Result<Scorer> {
         let count = bits.get() as f64;
         if rank == Rank::Hamming {
-            return Ok(Scorer::Hamming { bits: count });
+            return Ok(Scorer(Formula::Hamming { bits: count }));
         }
         check(bits, outputs)?;
         let query = rounded(outputs);
         let squares = query.iter().map(|&value| f64::from(value) * f64::from(value));
         let length = squares.sum::<f64>().sqrt();
-        Ok(match rank {
-            Rank::Outputs => Scorer::Outputs { query, length },
-            _ => Scorer::Asymmetric { sums: sums(&query), length: length * count.sqrt() },
-        })
+        Ok(Scorer(match rank {
+            Rank::Outputs => Formula::Outputs { query, length },
+            _ => Formula::Asymmetric { sums: sums(&query), length: length * count.sqrt() },
+        }))
     }
 
-    /// The score of an item. `outputs` are its stored outputs; only [`Rank::Outputs`] uses them.
-    pub(crate) fn score(&self, distance: u32, code: &[u64], outputs: &[i8]) -> f32 {
-        let (dot, length) = match self {
-            Scorer::Hamming { bits } => (bits - 2.0 * f64::from(distance), *bits),
-            Scorer::Asymmetric { sums, length } => {
+    /// The score of an item. Only [`Rank::Asymmetric`] uses its code, only [`Rank::Outputs`] its
+    /// stored outputs; for others they can be empty.
+    pub fn score(&self, distance: u32, code: &[u64], outputs: &[i8]) -> f32 {
+        let (dot, length) = match &self.0 {
+            Formula::Hamming { bits } => (bits - 2.0 * f64::from(distance), *bits),
+            Formula::Asymmetric { sums, length } => {
                 let bytes = code.iter().flat_map(|word| word.to_le_bytes());
                 let all = sums.iter().zip(bytes);
                 let dot: i32 = all.map(|(sums, byte)| sums[usize::from(byte)]).sum();
                 (f64::from(dot), *length)
             }
-            Scorer::Outputs { query, length } => {
+            Formula::Outputs { query, length } => {
                 let (dot, squares) = products(query, outputs);
                 (f64::from(dot), length * f64::from(squares).sqrt())
             }

@@ -6,6 +6,9 @@
 //! score, ties by distance, then by item number. The other items follow in the order of Hamming
 //! search. This order is total and depends on neither `k` nor `skip`, so pages neither overlap
 //! nor miss anything, and a page may lie before, across or behind the end of the candidates.
+//!
+//! The stages are methods of [`Ranking`], which know no index: a search whose candidates come from
+//! a database has the same order and the same pages.
 
 use rayon::prelude::*;
 
@@ -34,6 +37,54 @@ impl Ranking {
     pub fn by(rank: Rank) -> Ranking {
         Ranking { rank, candidates: CANDIDATES }
     }
+
+    /// The first stage of a query, in the order of Hamming search: its candidates, or with
+    /// [`Rank::Hamming`] the page itself.
+    pub fn first_stage<'a>(self, query: &Query<'a>) -> Query<'a> {
+        match self.rank {
+            Rank::Hamming => *query,
+            _ => Query { k: self.candidates.max(1), skip: 0, ties: true, ..*query },
+        }
+    }
+
+    /// The search that finds the nearest item, if it is not the first of the first stage.
+    pub fn nearest<'a>(self, query: &Query<'a>) -> Option<Query<'a>> {
+        let is_first = self.rank != Rank::Hamming || (query.skip == 0 && query.k > 0);
+        (!is_first).then_some(Query { k: 1, skip: 0, ties: false, ..*query })
+    }
+
+    /// The hits of a page that lie behind the candidates, of which there are `near`.
+    pub fn behind<'a>(self, query: &Query<'a>, near: usize) -> Option<Query<'a>> {
+        let end = query.k.saturating_add(query.skip);
+        let is_among = query.k == 0 || end <= near || near < self.candidates;
+        if self.rank == Rank::Hamming || is_among {
+            return None;
+        }
+        let skip = query.skip.max(near);
+        Some(Query { k: end - skip, skip, ..*query })
+    }
+
+    /// The part of a page that lies in the first stage, given its hits with their scores.
+    pub fn page(
+        self,
+        mut scored: Vec<(f32, Hit)>,
+        query: &Query<'_>,
+    ) -> impl Iterator<Item = (f32, Hit)> {
+        let mut skip = 0;
+        if self.rank != Rank::Hamming {
+            skip = query.skip;
+            let end = query.k.saturating_add(query.skip).min(scored.len());
+            let order = |a: &(f32, Hit), b: &(f32, Hit)| {
+                b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1))
+            };
+            if end > 0 && end < scored.len() {
+                scored.select_nth_unstable_by(end - 1, order);
+            }
+            scored.truncate(end);
+            scored.sort_unstable_by(order);
+        }
+        scored.into_iter().skip(skip)
+    }
 }
 
 /// The hits of a ranked search.
@@ -54,14 +105,9 @@ struct Columns<'a> {
 }
 
 impl Snapshot {
-    /// The best rank for a query: by outputs if they are stored, else by the query's real outputs
-    /// if it has any, else by Hamming distance.
+    /// The best rank for a query ([`Rank::best`]).
     pub fn best_rank(&self, has_reals: bool) -> Rank {
-        match (self.has_outputs(), has_reals) {
-            (true, _) => Rank::Outputs,
-            (false, true) => Rank::Asymmetric,
-            (false, false) => Rank::Hamming,
-        }
+        Rank::best(self.has_outputs(), has_reals)
     }
 
     /// The hits of every query in the order that a [`Ranking`] gives (see the header of
@@ -111,27 +157,30 @@ impl Snapshot {
     ) -> Result<Vec<RankedHits>> {
         let scorers = self.scorers(queries, reals, ranking.rank)?;
         let columns = self.columns(ranking.rank)?;
+        let first = self.hits(queries, &ranking.first_stage(query), progress)?;
         if ranking.rank == Rank::Hamming {
-            let found = self.hits(queries, query, progress)?;
-            let nearest = self.nearest(queries, query, &found)?;
+            let nearest = self.nearest(queries, ranking, query, &first)?;
             let page = |((hits, nearest), scorer): ((Vec<Hit>, _), &Scorer)| {
                 let hits = hits.into_iter().map(|hit| self.scored(&columns, scorer, hit));
                 Ok(RankedHits { hits: hits.collect::<Result<_>>()?, nearest })
             };
-            let pages = found.into_iter().zip(nearest).zip(&scorers).map(page).collect();
+            let pages = first.into_iter().zip(nearest).zip(&scorers).map(page).collect();
             self.check_files()?;
             return pages;
         }
-        let wide = Query { k: ranking.candidates.max(1), skip: 0, ties: true, ..*query };
-        let candidates = self.hits(queries, &wide, progress)?;
-        let pages = candidates
+        let pages = first
             .into_par_iter()
             .zip(&scorers)
             .enumerate()
             .map(|(nth, (near, scorer))| {
                 let nearest = near.first().map(|hit| hit.distance);
-                let rest = self.behind(queries, nth, near.len(), ranking, query)?;
-                let mut page = self.page(&columns, scorer, near, query)?;
+                let rest = match ranking.behind(query, near.len()) {
+                    None => Vec::new(),
+                    Some(rest) => {
+                        self.hits(&queries.select(&[nth]), &rest, &|_| ())?.remove(0)
+                    }
+                };
+                let mut page = self.page(&columns, scorer, &near, (ranking, query))?;
                 for hit in rest {
                     page.push(self.scored(&columns, scorer, hit)?);
                 }
@@ -146,33 +195,15 @@ impl Snapshot {
     fn nearest(
         &self,
         queries: &Codes,
+        ranking: Ranking,
         query: &Query<'_>,
         pages: &[Vec<Hit>],
     ) -> Result<Vec<Option<u32>>> {
         let first = |hits: &Vec<Hit>| hits.first().map(|hit| hit.distance);
-        if query.skip == 0 && query.k > 0 {
-            return Ok(pages.iter().map(first).collect());
+        match ranking.nearest(query) {
+            None => Ok(pages.iter().map(first).collect()),
+            Some(one) => Ok(self.hits(queries, &one, &|_| ())?.iter().map(first).collect()),
         }
-        let one = Query { k: 1, skip: 0, ..*query };
-        Ok(self.hits(queries, &one, &|_| ())?.iter().map(first).collect())
-    }
-
-    /// The hits of a page that lie behind the candidates.
-    fn behind(
-        &self,
-        queries: &Codes,
-        nth: usize,
-        near: usize,
-        ranking: Ranking,
-        query: &Query<'_>,
-    ) -> Result<Vec<Hit>> {
-        let end = query.k.saturating_add(query.skip);
-        if query.k == 0 || end <= near || near < ranking.candidates {
-            return Ok(Vec::new());
-        }
-        let skip = query.skip.max(near);
-        let rest = Query { k: end - skip, skip, ..*query };
-        Ok(self.hits(&queries.select(&[nth]), &rest, &|_| ())?.remove(0))
     }
 
     /// The part of a page that lies among the candidates.
@@ -180,10 +211,9 @@ impl Snapshot {
         &self,
         columns: &[Columns<'_>],
         scorer: &Scorer,
-        near: Vec<Hit>,
-        query: &Query<'_>,
+        near: &[Hit],
+        (ranking, query): (Ranking, &Query<'_>),
     ) -> Result<Vec<Found>> {
-        let end = query.k.saturating_add(query.skip).min(near.len());
         let mut scored: Vec<(f32, Hit)> = Vec::with_capacity(near.len());
         for some in near.chunks(AHEAD) {
             // rows lie apart: they are fetched together, so that their delays overlap
@@ -192,19 +222,10 @@ impl Snapshot {
             std::hint::black_box(touched);
             scored.extend(some.iter().map(|&hit| (score(columns, scorer, hit), hit)));
         }
-        let order = |a: &(f32, Hit), b: &(f32, Hit)| {
-            b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1))
-        };
-        if end > 0 && end < scored.len() {
-            scored.select_nth_unstable_by(end - 1, order);
-            scored.truncate(end);
-        }
-        scored.sort_unstable_by(order);
-        let page = scored.into_iter().take(end).skip(query.skip);
-        page.map(|(score, hit)| {
+        let found = |(score, hit): (f32, Hit)| {
             Ok(Found { id: self.id(hit.item)?, hit, score: Some(score) })
-        })
-        .collect()
+        };
+        ranking.page(scored, query).map(found).collect()
     }
 
     fn scored(&self, columns: &[Columns<'_>], scorer: &Scorer, hit: Hit) -> Result<Found> {

@@ -27,7 +27,7 @@ use crate::evaluation::encode_all;
 use crate::fit::{Fitted, Lines, fit_with, split};
 use crate::interrupt;
 use crate::progress::say;
-use crate::serve::DataLocation;
+use crate::serve::{DataLocation, StoreOptions};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -139,7 +139,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(code);
     }
     let data = DataLocation::default();
-    args.serve_args.serve(args.out.clone(), None, data, args.data_args.weight_paths.clone())
+    let (weights, stores) = (args.data_args.weight_paths.clone(), StoreOptions::default());
+    args.serve_args.serve(args.out.clone(), None, data, weights, stores)
 }
 
 /// Trains on any data set, unless the run is complete already.

@@ -21,7 +21,7 @@ use super::serve::ServeArgs;
 use super::{backbones, data, train};
 use crate::data_args::{DataArgs, ExtractArgs};
 use crate::progress::{Progress, say};
-use crate::serve::DataLocation;
+use crate::serve::{DataLocation, StoreOptions};
 use crate::weight_paths::WeightPaths;
 use question::ask;
 use state::State;
@@ -129,8 +129,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let watching =
         args.watch.then(|| watch::start(folders.clone(), args.update_args(&folders)));
     let data = DataLocation::default();
-    let served =
-        args.serve_args.serve(folders.run.clone(), None, data, args.weight_paths.clone());
+    let (weights, stores) = (args.weight_paths.clone(), StoreOptions::default());
+    let served = args.serve_args.serve(folders.run.clone(), None, data, weights, stores);
     drop(watching);
     served
 }

@@ -14,7 +14,9 @@ use serde_json::{Map, Value, json};
 
 use super::open_complete;
 use crate::code_args::CodeArgs;
-use crate::store::{Description, StoreHit, StoreQuery, StoreRow, parse_filter};
+use crate::store::{
+    Description, HitColumns, RowKeys, StoreHit, StoreQuery, StoreRow, parse_filter,
+};
 use crate::weight_paths::WeightPaths;
 
 const EXAMPLES: &str = "\
@@ -105,12 +107,13 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
             filter: filter.clone(),
             ties: false,
             approximate: args.approximate,
+            columns: HitColumns::Ids,
         };
         let place = store.place().to_owned();
         let hits = store.search(&description, &query).context(place)?;
         nothing &= hits.is_empty();
         let ids: Vec<String> = hits.iter().map(|hit| hit.id.clone()).collect();
-        let rows = store.read(&description, &ids)?.into_iter();
+        let rows = store.read(&description, RowKeys::Ids(&ids))?.into_iter();
         let rows: HashMap<String, StoreRow> =
             rows.map(|row| (row.id.clone(), row)).collect();
         let shown: Vec<Value> =

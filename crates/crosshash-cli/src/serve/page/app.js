@@ -138,11 +138,11 @@ async function search({ again = false } = {}) {
     model: model.name,
     query,
     target: target.name,
-    by: query.text ? (state.by ?? undefined) : undefined,
+    by: query.text && !target.store ? (state.by ?? undefined) : undefined,
     k: state.k,
     radius: query.text && state.by === "words" ? null : state.radius,
     filter: filterOf(state, model.labels.map((label) => label.name)),
-    counts: state.labels.length > 0 || state.radius !== null ? true : undefined,
+    counts: !target.store && (state.labels.length > 0 || state.radius !== null) ? true : undefined,
     explain: true,
   };
   const sent = JSON.stringify([request, live?.file?.name, live?.serial]);

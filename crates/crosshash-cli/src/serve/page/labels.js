@@ -93,7 +93,7 @@ export class LabelFilter {
     return el(
       "li",
       null,
-      el("label", null, box, el("span", { class: "label-name" }, this.wording.nodes(label.name)), el("span", { class: "label-count", text: number(label.items) })),
+      el("label", null, box, el("span", { class: "label-name" }, this.wording.nodes(label.name)), el("span", { class: "label-count", text: label.items === null ? "" : number(label.items) })),
     );
   }
 }
