@@ -155,16 +155,15 @@ fn made(args: &Args) -> Result<(Codes, Codes)> {
         used => (1 << used) - 1,
     };
     let width = bits.words();
-    let different: Vec<u64> =
-        (0..args.distinct * width)
-            .map(|at| {
-                if (at + 1) % width == 0 {
-                    rng.random::<u64>() & last
-                } else {
-                    rng.random()
-                }
-            })
-            .collect();
+    let different: Vec<u64> = (0..args.distinct * width)
+        .map(|at| {
+            if (at + 1).is_multiple_of(width) {
+                rng.random::<u64>() & last
+            } else {
+                rng.random()
+            }
+        })
+        .collect();
     let mut words = Vec::with_capacity(args.items * width);
     for _ in 0..args.items {
         let from = rng.random_range(0..args.distinct) * width;

@@ -11,7 +11,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 EXAMPLES = """\
@@ -71,6 +71,20 @@ def session(args: argparse.Namespace) -> Any:
     return builder.getOrCreate()
 
 
+class Encoder:
+    """Codes as binary of variable length: Spark has no type for a fixed one."""
+
+    def __init__(self, encoder: Any) -> None:
+        self.encoder = encoder
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in self.encoder(batches):
+            columns = [batch.column("id"), batch.column("code").cast(pa.binary())]
+            yield pa.RecordBatch.from_arrays(columns, names=["id", "code"])
+
+
 def encode(spark: Any, args: argparse.Namespace) -> None:
     """Reads, encodes, writes."""
     import crosshash
@@ -83,7 +97,7 @@ def encode(spark: Any, args: argparse.Namespace) -> None:
     items = frame.select(functions.col(args.id).alias("id"), functions.col(args.column).alias("item"))
     kind = items.schema["id"].dataType.simpleString()
     encoder = crosshash.arrow_encoder(args.run, args.modality, column="item", keep=["id"])
-    codes = items.mapInArrow(encoder, f"id {kind}, code binary")
+    codes = items.mapInArrow(Encoder(encoder), f"id {kind}, code binary")
     if args.sort:
         codes = codes.orderBy("id")
     codes.write.option("compression", "zstd").parquet(args.output)
