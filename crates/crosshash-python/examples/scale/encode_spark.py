@@ -72,7 +72,7 @@ def session(args: argparse.Namespace) -> Any:
 
 
 class Encoder:
-    """Codes as binary of variable length: Spark has no type for a fixed one."""
+    """Codes as binary of variable length, which is the type of the schema below."""
 
     def __init__(self, encoder: Any) -> None:
         self.encoder = encoder
