@@ -308,7 +308,7 @@ fn bad_input_is_refused_and_leaves_nothing() {
     let err = encode("words", "caption", &raw, &out, &["--id", "skus"]);
     assert!(err.contains("\"skus\""), "{err}");
     let err = encode("picture", "caption", &raw, &out, &[]);
-    assert!(err.contains("modality picture takes pictures"), "{err}");
+    assert!(err.contains("column caption: contains texts, not lists of numbers"), "{err}");
     let err = encode("words", "caption", &raw, &raw, &[]);
     assert!(err.contains("the output would replace the input"), "{err}");
     // cut in the middle of a row group: the footer is missing
