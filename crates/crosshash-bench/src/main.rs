@@ -14,6 +14,7 @@ mod python;
 mod reproduce;
 mod search;
 mod serve;
+mod stores;
 mod train;
 mod typed;
 
@@ -53,6 +54,7 @@ enum Command {
     Typed(typed::Args),
     Search(search::Args),
     Serve(serve::Args),
+    Stores(stores::Args),
     Reproduce(Box<reproduce::Args>),
 }
 
@@ -81,6 +83,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Typed(args) => typed::run(&args),
         Command::Search(args) => search::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::Stores(args) => stores::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
     }
 }

@@ -18,9 +18,17 @@ fn bench(args: &[&str]) -> String {
 
 #[test]
 fn help_has_examples() {
-    for name in
-        ["attack", "coefficients", "eval", "search", "serve", "train", "features", "dcmh"]
-    {
+    for name in [
+        "attack",
+        "coefficients",
+        "eval",
+        "search",
+        "serve",
+        "stores",
+        "train",
+        "features",
+        "dcmh",
+    ] {
         let text = bench(&[name, "--help"]);
         assert!(text.contains(&format!("crosshash-bench {name}")), "{name}: {text}");
     }
@@ -56,6 +64,40 @@ fn search_without_a_peer() {
     let of = |name: &str| rows.iter().filter(|row| row["index"] == name).count();
     assert_eq!((of("scan"), of("mih"), of("auto"), of("mih-lean")), (4, 4, 4, 4));
     assert!(rows[0]["memory_gb_per_s"].as_f64().unwrap() > 0.0);
+}
+
+/// Needs the engines that `.ci/engines` installs.
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that is left out must say so")]
+fn stores_answer_like_our_index() {
+    let engines = std::env::var("CROSSHASH_ENGINES").unwrap_or_else(|_| {
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/engines").to_owned()
+    });
+    if !std::path::Path::new(&engines).join("bin/python").exists() {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "no engines in {engines}: run .ci/engines"
+        );
+        eprintln!("WARNING: stores NOT measured: no engines in {engines}; run .ci/engines");
+        return;
+    }
+    let small = ["--items", "70000", "--distinct", "300", "--queries", "5", "-k", "10,500"];
+    let args = ["stores", "--json", "--engines", &engines];
+    let text = bench(&[&args[..], &small[..]].concat());
+    let rows: Vec<Value> =
+        text.lines().map(|row| serde_json::from_str(row).unwrap()).collect();
+    let stores: Vec<&Value> = rows.iter().filter(|row| row["store"].is_string()).collect();
+    assert_eq!(stores.len(), 3, "{text}");
+    for row in stores {
+        for k in 0..2 {
+            assert_eq!(row["searches"][k]["recall"], 1.0, "{text}");
+            assert_eq!(row["searches"][k]["equal"], true, "{text}");
+            assert!(row["searches"][k]["p50_ms"].as_f64().unwrap() > 0.0, "{text}");
+        }
+        for rate in ["push_rows_per_second", "bytes_per_item"] {
+            assert!(row[rate].as_f64().unwrap() > 1.0, "{text}");
+        }
+    }
 }
 
 /// More rounds: `cargo run --release -p crosshash-bench -- serve --items 0 --kills 60`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -47,12 +48,28 @@ def arrow_encoder(
     The batches have a column of texts or of vectors (default: the only one that is not in ``keep``). The
     result has the columns of ``keep`` and ``name``: the packed codes as fixed-size binary, lowest bit
     first. The model is loaded once per process, when the first batch arrives, so that the function can
-    be sent to workers. Needs pyarrow.
+    be sent to workers; it is loaded again if the files of the run change. Needs pyarrow.
 
     Spark: ``frame.select("id", "caption").mapInArrow(arrow_encoder(run, "text", keep=["id"]), "id string,
     code binary")``. Ray: ``data.map_batches(lambda table: next(encode([table])), batch_format="pyarrow")``.
     """
     return _ArrowEncoder(run, modality, column, tuple(keep), name)
+
+
+@functools.lru_cache(maxsize=2)
+def _loaded(run: str, changed: int) -> CrossModalHasher:
+    """The model of a run, kept for all functions of this process: Spark sends one per task."""
+    from ._hasher import CrossModalHasher
+
+    return CrossModalHasher.load(run)
+
+
+def _last_change(run: str) -> int:
+    """When a file of the run was last changed; 0 if there is no such folder."""
+    if not os.path.isdir(run):
+        return 0
+    with os.scandir(run) as entries:
+        return max((entry.stat().st_mtime_ns for entry in entries), default=0)
 
 
 class _ArrowEncoder:
@@ -78,11 +95,8 @@ class _ArrowEncoder:
 
         for batch in batches:
             if self._hasher is None:
-                from ._hasher import CrossModalHasher
-
-                self._hasher = (
-                    CrossModalHasher.load(self.run) if isinstance(self.run, str) else self.run
-                )
+                run = self.run
+                self._hasher = _loaded(run, _last_change(run)) if isinstance(run, str) else run
             names = list(batch.schema.names)
             missing = [one for one in self.keep if one not in names]
             others = [one for one in names if one not in self.keep]
