@@ -15,9 +15,29 @@ pub use crosshash_features::picture;
 #[cfg(feature = "readers")]
 pub use error::{Error, Place, Result};
 
+use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 use tempfile::TempDir;
+
+/// Ends the process at a panic, except in a dependency: the readers that call those convert panics to
+/// errors, and one that they do not is noticed by libFuzzer. The places of such panics are listed once
+/// on stderr. Called by every run of a target, because readers replace the hook.
+pub fn watch_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        static SEEN: Mutex<Option<HashSet<String>>> = Mutex::new(None);
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        if !place.contains("/registry/src/") {
+            eprintln!("{panic}\n{}", std::backtrace::Backtrace::force_capture());
+            std::process::abort();
+        }
+        let mut seen = SEEN.lock().expect("no panic below");
+        if seen.get_or_insert_default().insert(place) {
+            eprintln!("panic in a dependency: {panic}");
+        }
+    }));
+}
 
 /// A folder in memory with some files, removed on drop.
 pub fn folder(files: &[(&str, &[u8])]) -> TempDir {

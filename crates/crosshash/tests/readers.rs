@@ -512,6 +512,16 @@ fn hdf5_dimensions_beyond_the_file_are_rejected() {
 }
 
 #[test]
+fn empty_rows_of_hdf5_take_no_time() {
+    let mut bytes = fs_err::read(fixtures().join("v73.mat")).unwrap();
+    bytes[1344..1352].copy_from_slice(&(1_u64 << 60).to_le_bytes());
+    bytes[1352..1360].copy_from_slice(&0_u64.to_le_bytes());
+    let begin = std::time::Instant::now();
+    open_error(&[("dataset.toml", MAT), ("f.mat", &bytes)]);
+    assert!(begin.elapsed().as_secs() < 60);
+}
+
+#[test]
 fn sparse_rows_beyond_the_file_are_rejected() {
     let manifest = b"modality.m.features = { file = \"f.mat\", key = \"S\" }\n\
         labels.matrix = { file = \"f.mat\", key = \"L\" }";

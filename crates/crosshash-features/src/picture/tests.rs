@@ -119,6 +119,14 @@ fn a_truncated_jpeg_is_rejected() {
 }
 
 #[test]
+fn a_jpeg_of_another_size_is_rejected_before_decoding() {
+    let bytes = file(&quarters(64).into(), ImageFormat::Jpeg);
+    assert!(jpeg::rgb(&bytes, (64, 64)).unwrap().is_some());
+    let err = jpeg::rgb(&bytes, (64, 63)).unwrap_err().to_string();
+    assert_eq!(err, "damaged or invalid JPEG: inconsistent sizes");
+}
+
+#[test]
 fn limits_are_checked_before_decoding() {
     let image = DynamicImage::from(quarters(40));
     let limits = Limits { pixels: 1000, ..Limits::default() };
