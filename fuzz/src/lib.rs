@@ -96,11 +96,14 @@ pub fn with_log_checksums(bytes: &mut [u8]) {
     while let Some(length) = word(bytes, at + 8) {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let padded = length.checked_next_multiple_of(8);
-        let Some(end) = padded.and_then(|length| (at + HEAD).checked_add(length)) else { return };
+        let Some(end) = padded.and_then(|length| (at + HEAD).checked_add(length)) else {
+            return;
+        };
         let Some(body) = bytes.get(at + HEAD..end) else { return };
         let sum = xxhash_rust::xxh3::xxh3_64_with_seed(body, salt).to_le_bytes();
         bytes[at + 24..at + 32].copy_from_slice(&sum);
-        let sum = xxhash_rust::xxh3::xxh3_64_with_seed(&bytes[at..at + 32], salt).to_le_bytes();
+        let sum =
+            xxhash_rust::xxh3::xxh3_64_with_seed(&bytes[at..at + 32], salt).to_le_bytes();
         bytes[at + 32..at + 40].copy_from_slice(&sum);
         at = end + CONFIRMATION;
     }
