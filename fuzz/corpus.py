@@ -122,6 +122,8 @@ def readers(png):
     for path in FIXTURES.iterdir():
         if path.suffix in kinds:
             put("readers", path.name, bytes([kinds[path.suffix]]) + path.read_bytes())
+    empty = b"{'descr': '<f4', 'fortran_order': False, 'shape': (0, 9), }\n"
+    put("readers", "empty.npy", b"\0\x93NUMPY\1\0" + struct.pack("<H", len(empty)) + empty)
     put("readers", "tsv", b"\4id\ttext\tlabel\na\tcat\tx\nb\tdog\ty\n")
     put("readers", "jsonl", b'\5{"id":"a","text":"cat","label":["x"]}\n{"id":2,"text":"dog","label":"y"}\n')
     packed = io.BytesIO()

@@ -4,9 +4,11 @@
 #![no_main]
 
 use crosshash_features::picture::{self, Limits};
+use crosshash_fuzz::watch_panics;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
+    watch_panics();
     let limits = Limits { pixels: 1 << 20, ..Limits::default() };
     if let Ok(raster) = picture::decode(data, &limits) {
         assert!(raster.width() * raster.height() <= 1 << 20);

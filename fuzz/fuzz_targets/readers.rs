@@ -1,11 +1,15 @@
 //! Readers of data sets: MATLAB 5 and 7.3, NumPy arrays and archives, Parquet, tables, JSON lines, zip
-//! and tar files of pictures. The first byte selects the format. Nothing may panic, and no temporary
-//! file may grow beyond a limit.
+//! and tar files of pictures. The first byte selects the format. The file is opened with a manifest and
+//! inspected, its pictures are read, and it is imported without a manifest. Nothing may panic, and no
+//! temporary file may grow beyond a limit.
 
 #![no_main]
 
-use crosshash_fuzz::data::{self, OpenOptions, ReadLimits};
-use crosshash_fuzz::folder;
+use crosshash_features::Error;
+use crosshash_fuzz::data::import::import;
+use crosshash_fuzz::data::inspect::inspect;
+use crosshash_fuzz::data::{self, Features, OpenOptions, ReadLimits};
+use crosshash_fuzz::{folder, watch_panics};
 use libfuzzer_sys::fuzz_target;
 
 /// File name and manifest of every format.
@@ -42,10 +46,24 @@ const FORMATS: [(&str, &str); 8] = [
 ];
 
 fuzz_target!(|data: &[u8]| {
+    watch_panics();
     let Some((&kind, bytes)) = data.split_first() else { return };
     let (name, manifest) = FORMATS[usize::from(kind) % FORMATS.len()];
     let dir = folder(&[("dataset.toml", manifest.as_bytes()), (name, bytes)]);
     let limits = ReadLimits { max_spooled: 64 << 20, ..ReadLimits::default() };
     let options = OpenOptions { limits, ..OpenOptions::default() };
-    let _ = data::open_with(dir.path(), &options);
+    if let Ok(opened) = data::open_with(dir.path(), &options) {
+        let _ = inspect(&opened, &|_| ());
+        for modality in opened.dataset.modalities() {
+            if let Features::Pictures(pictures) = modality.features() {
+                let _ = pictures.visit(1 << 20, |_, _| Ok::<(), Error>(()));
+            }
+        }
+    }
+    let out = dir.path().join("out");
+    if let Ok(proposal) = import(&dir.path().join(name), &out, None)
+        && proposal.write(&out, &|_| ()).is_ok()
+    {
+        let _ = data::open(&out, None);
+    }
 });

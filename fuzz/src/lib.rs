@@ -15,9 +15,29 @@ pub use crosshash_features::picture;
 #[cfg(feature = "readers")]
 pub use error::{Error, Place, Result};
 
+use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 use tempfile::TempDir;
+
+/// Ends the process at a panic, except in a dependency: the readers that call those convert panics to
+/// errors, and one that they do not is noticed by libFuzzer. The places of such panics are listed once
+/// on stderr. Called by every run of a target, because readers replace the hook.
+pub fn watch_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        static SEEN: Mutex<Option<HashSet<String>>> = Mutex::new(None);
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        if !place.contains("/registry/src/") {
+            eprintln!("{panic}\n{}", std::backtrace::Backtrace::force_capture());
+            std::process::abort();
+        }
+        let mut seen = SEEN.lock().expect("no panic below");
+        if seen.get_or_insert_default().insert(place) {
+            eprintln!("panic in a dependency: {panic}");
+        }
+    }));
+}
 
 /// A folder in memory with some files, removed on drop.
 pub fn folder(files: &[(&str, &[u8])]) -> TempDir {
@@ -76,11 +96,14 @@ pub fn with_log_checksums(bytes: &mut [u8]) {
     while let Some(length) = word(bytes, at + 8) {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let padded = length.checked_next_multiple_of(8);
-        let Some(end) = padded.and_then(|length| (at + HEAD).checked_add(length)) else { return };
+        let Some(end) = padded.and_then(|length| (at + HEAD).checked_add(length)) else {
+            return;
+        };
         let Some(body) = bytes.get(at + HEAD..end) else { return };
         let sum = xxhash_rust::xxh3::xxh3_64_with_seed(body, salt).to_le_bytes();
         bytes[at + 24..at + 32].copy_from_slice(&sum);
-        let sum = xxhash_rust::xxh3::xxh3_64_with_seed(&bytes[at..at + 32], salt).to_le_bytes();
+        let sum =
+            xxhash_rust::xxh3::xxh3_64_with_seed(&bytes[at..at + 32], salt).to_le_bytes();
         bytes[at + 32..at + 40].copy_from_slice(&sum);
         at = end + CONFIRMATION;
     }

@@ -21,7 +21,8 @@ fn items(bits: Bits, from: u64, to: u64, names: bool, full: bool) -> ItemBatch {
     if full {
         let labels = (0..count).map(|k| [(k % 3) as u32]);
         batch.labels = Some(Labels::from_indices(3, labels).expect("labels"));
-        let payload = |k| -> Arc<[u8]> { format!("{{\"text\":\"number {k}\"}}").into_bytes().into() };
+        let payload =
+            |k| -> Arc<[u8]> { format!("{{\"text\":\"number {k}\"}}").into_bytes().into() };
         batch.payloads = Some((from..to).map(payload).collect());
         batch.flags = Some((0..count).map(|k| (k % 4) as u8).collect());
         batch.outputs = Some(Outputs::from_reals(bits, &reals).expect("outputs"));
@@ -56,17 +57,21 @@ fn main() {
         let bits = Bits::new(bits).expect("bits");
         let dir = crosshash_fuzz::folder(&[]);
         let folder = dir.path().join("index");
-        let labels = if full { ["a", "b", "c"].map(str::to_owned).to_vec() } else { Vec::new() };
+        let labels =
+            if full { ["a", "b", "c"].map(str::to_owned).to_vec() } else { Vec::new() };
         let settings =
             NewIndex { bits, label_names: &labels, outputs: full, after_commit: 0 };
         let mut writer = Writer::create_with(&folder, settings).expect("an index");
         writer.insert(items(bits, 0, 10, names, full)).expect("items");
         writer.flush().expect("a segment");
-        std::fs::write(out.join(format!("{name}-segment")), packed(&folder)).expect("a seed");
+        std::fs::write(out.join(format!("{name}-segment")), packed(&folder))
+            .expect("a seed");
         writer.insert(items(bits, 10, 13, names, full)).expect("items");
         if names {
             writer.upsert(items(bits, 4, 6, names, full)).expect("items");
-            writer.delete(&[Id::Name("item 1".into()), Id::Name("item 11".into())]).expect("deleted");
+            writer
+                .delete(&[Id::Name("item 1".into()), Id::Name("item 11".into())])
+                .expect("deleted");
         } else {
             writer.delete(&[Id::Number(3)]).expect("deleted");
         }

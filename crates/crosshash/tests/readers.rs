@@ -511,6 +511,33 @@ fn hdf5_dimensions_beyond_the_file_are_rejected() {
     }
 }
 
+/// L of `v73.mat` is 2 x 4 bytes without chunks; its dimensions and their maxima are at byte 6608.
+#[test]
+fn empty_rows_of_hdf5_take_no_time() {
+    let mut bytes = fs_err::read(fixtures().join("v73.mat")).unwrap();
+    for at in [6608, 6624] {
+        assert_eq!(bytes[at..at + 16], [2_u64, 4].map(u64::to_le_bytes).concat());
+        let empty = [1_u64 << 60, 0].map(u64::to_le_bytes).concat();
+        bytes[at..at + 16].copy_from_slice(&empty);
+    }
+    assert_eq!(
+        open_error(&[("dataset.toml", MAT), ("f.mat", &bytes)]),
+        "f.mat: an array of 0 x 1152921504606846976: an array without rows may declare at most \
+         1048576 columns"
+    );
+}
+
+#[test]
+fn columns_of_an_array_without_rows_are_bounded() {
+    let manifest = b"modality.m.features = \"x.npy\"\nlabels.matrix = \"x.npy\"";
+    let bytes = npy_of("<f4", "(0, 70368744177664)", &[]);
+    assert_eq!(
+        open_error(&[("dataset.toml", manifest), ("x.npy", &bytes)]),
+        "x.npy: an array of 0 x 70368744177664: an array without rows may declare at most 1048576 \
+         columns"
+    );
+}
+
 #[test]
 fn sparse_rows_beyond_the_file_are_rejected() {
     let manifest = b"modality.m.features = { file = \"f.mat\", key = \"S\" }\n\

@@ -41,7 +41,7 @@ pub(super) fn raster(bytes: &[u8], format: Format, limits: &Limits) -> Result<Pi
     decoder.set_limits(most).map_err(fault)?;
     let upright = decoder.orientation().map_err(fault)?;
     let pixels = match format {
-        ImageFormat::Jpeg => jpeg::rgb(bytes)?,
+        ImageFormat::Jpeg => jpeg::rgb(bytes, (width as usize, height as usize))?,
         _ => None,
     };
     let mut image = match pixels {

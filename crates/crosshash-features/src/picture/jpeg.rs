@@ -14,21 +14,25 @@ use crate::{Error, Result};
 type Pixels = (usize, usize, Vec<u8>);
 
 /// Decodes RGB pixels without applying the EXIF orientation; `None` for CMYK, which libjpeg does
-/// not convert to RGB.
-pub(super) fn rgb(bytes: &[u8]) -> Result<Option<Pixels>> {
+/// not convert to RGB. `size` is that which was compared with the limits: another parser read it, which
+/// may disagree about damaged files.
+pub(super) fn rgb(bytes: &[u8], size: (usize, usize)) -> Result<Option<Pixels>> {
     if !is_whole(bytes) {
         return Err(damaged("the file is truncated"));
     }
     // The decoder reports errors by unwinding with a message.
-    catch_unwind(AssertUnwindSafe(|| decoded(bytes))).unwrap_or_else(|payload| {
+    catch_unwind(AssertUnwindSafe(|| decoded(bytes, size))).unwrap_or_else(|payload| {
         let what = payload.downcast_ref::<String>();
         Err(damaged(what.map_or("the decoder failed", String::as_str)))
     })
 }
 
-fn decoded(bytes: &[u8]) -> Result<Option<Pixels>> {
+fn decoded(bytes: &[u8], size: (usize, usize)) -> Result<Option<Pixels>> {
     let fault = |err: std::io::Error| damaged(&err.to_string());
     let decoder = Decompress::new_mem(bytes).map_err(fault)?;
+    if decoder.size() != size {
+        return Err(damaged("inconsistent sizes"));
+    }
     if matches!(decoder.color_space(), ColorSpace::JCS_CMYK | ColorSpace::JCS_YCCK) {
         return Ok(None);
     }

@@ -119,6 +119,14 @@ fn a_truncated_jpeg_is_rejected() {
 }
 
 #[test]
+fn a_jpeg_of_another_size_is_rejected_before_decoding() {
+    let bytes = file(&quarters(64).into(), ImageFormat::Jpeg);
+    assert!(jpeg::rgb(&bytes, (64, 64)).unwrap().is_some());
+    let err = jpeg::rgb(&bytes, (64, 63)).unwrap_err().to_string();
+    assert_eq!(err, "damaged or invalid JPEG: inconsistent sizes");
+}
+
+#[test]
 fn limits_are_checked_before_decoding() {
     let image = DynamicImage::from(quarters(40));
     let limits = Limits { pixels: 1000, ..Limits::default() };
@@ -267,6 +275,29 @@ fn white_borders_are_trimmed() {
     assert_eq!(trimmed.rgb()[0], 0);
     let white = Picture::new(2, 2, vec![255; 12]);
     assert_eq!(white.trimmed(), white);
+}
+
+/// An animation of 1 x 1 pixel with alpha whose only frame is a lossy picture of 2 x 2: `image-webp` 0.2.4
+/// indexes beyond the pixels (found by the fuzz target `pictures`).
+#[test]
+fn a_panic_of_a_decoder_is_an_error() {
+    let lossy: &[u8] = b"VP8 \x24\0\0\0\x70\x01\0\x9d\x01\x2a\x02\0\x02\0\x0c\xc0\xce\x25\xa0\x02\x74\x01\x40\
+        \0\0\xfe\xda\x26\x11\x86\x8d\x7e\x2e\xec\x47\x19\x24\0\0\0";
+    let chunk = |name: &[u8], content: &[u8]| {
+        let length = u32::try_from(content.len()).unwrap().to_le_bytes();
+        [name, &length, content].concat()
+    };
+    let frame = [&[0; 12][..], &[100, 0, 0, 0], &chunk(b"ALPH", &[0, 255]), lossy].concat();
+    let all = [
+        b"WEBP".to_vec(),
+        chunk(b"VP8X", &[0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+        chunk(b"ANIM", &[0; 6]),
+        chunk(b"ANMF", &frame),
+    ];
+    let bytes = chunk(b"RIFF", &all.concat());
+    assert_eq!(bytes.len(), 122);
+    let err = decode(&bytes, &Limits::default()).unwrap_err().to_string();
+    assert_eq!(err, "the decoder failed; the file is probably damaged");
 }
 
 /// Valid files with flipped bits, inserted and truncated data: decoding may fail but not panic,

@@ -12,6 +12,9 @@ use half::f16;
 use super::bytes::Bytes;
 use crate::{Error, Place, Result};
 
+/// The most columns of an array without rows.
+const MAX_EMPTY_WIDTH: usize = 1 << 20;
+
 /// Rows of equal width.
 #[derive(Clone)]
 pub struct Dense {
@@ -161,6 +164,14 @@ impl Dense {
         if width == 0 {
             return Err(Error::content(format!(
                 "an array of {rows} x 0: features need at least one column"
+            ))
+            .at(path));
+        }
+        // Readers of rows allocate one, which the size of the file bounds only if there is one.
+        if rows == 0 && width > MAX_EMPTY_WIDTH {
+            return Err(Error::content(format!(
+                "an array of 0 x {width}: an array without rows may declare at most \
+                 {MAX_EMPTY_WIDTH} columns"
             ))
             .at(path));
         }

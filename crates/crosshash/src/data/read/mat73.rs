@@ -83,7 +83,8 @@ fn dense(path: &Path, set: &Dataset, name: &str, limits: Limits<'_>) -> Result<F
     };
     let dims: Vec<usize> = shape.iter().rev().copied().collect();
     let layout = mat::layout(&dims, 0, number)?;
-    let outer = shape[0];
+    // An empty data set may declare 2^64 empty rows.
+    let outer = if size == 0 { 0 } else { shape[0] };
     let inner = shape[1..].iter().fold(1, |n: usize, &axis| n.saturating_mul(axis)).max(1);
     let step = (WINDOW / inner).max(1);
     let mut spool = Spool::with_size(limits.1, &format!("variable {name}"), size)?;
