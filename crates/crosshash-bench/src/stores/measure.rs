@@ -7,7 +7,7 @@ use crosshash::payload::PayloadFields;
 use crosshash_cli::progress::{Progress, say};
 use crosshash_cli::store::push::{PushOptions, push};
 use crosshash_cli::store::rows::Source;
-use crosshash_cli::store::{Store, StoreQuery, open};
+use crosshash_cli::store::{HitColumns, Store, StoreQuery, open};
 use crosshash_codes::Codes;
 use crosshash_codes::index::Query;
 use crosshash_codes::segments::{ItemBatch, Snapshot, Writer};
@@ -129,6 +129,7 @@ fn measured(
                 filter: None,
                 ties: false,
                 approximate: hnsw,
+                columns: HitColumns::Ids,
             };
             let hits = store.search(&description, &query)?;
             Ok(hits.into_iter().map(|hit| (hit.item, hit.distance)).collect())

@@ -1,5 +1,7 @@
 //! Starts database servers for tests: the engines of Python packages that `.ci/engines` installs.
 
+#![allow(dead_code, reason = "a file of tests takes what it needs")]
+
 use std::io::Read as _;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
