@@ -139,6 +139,18 @@ impl Engine {
         panic!("{} does not start in {}: {log}", self.script, self.folder.display());
     }
 
+    /// Whether a server that listens also serves. PostgreSQL refuses all sessions while it starts; its lock file
+    /// says in line 8 when it is ready.
+    fn is_ready(&self) -> bool {
+        if self.script != "postgres_server.py" {
+            return true;
+        }
+        let state = std::fs::read_to_string(self.folder.join("data/postmaster.pid"));
+        state.is_ok_and(|text| {
+            text.lines().nth(7).is_some_and(|line| line.trim() == "ready")
+        })
+    }
+
     /// Whether the server accepts connections within this time.
     fn answers(&mut self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
@@ -146,7 +158,7 @@ impl Engine {
             if self.child.try_wait().expect("a state").is_some() {
                 return false;
             }
-            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() && self.is_ready() {
                 return true;
             }
             std::thread::sleep(Duration::from_millis(50));
