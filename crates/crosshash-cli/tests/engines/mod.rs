@@ -145,7 +145,7 @@ impl Engine {
         if self.script != "postgres_server.py" {
             return true;
         }
-        let state = std::fs::read_to_string(self.folder.join("data/postmaster.pid"));
+        let state = fs_err::read_to_string(self.folder.join("data/postmaster.pid"));
         state.is_ok_and(|text| {
             text.lines().nth(7).is_some_and(|line| line.trim() == "ready")
         })
